@@ -59,14 +59,14 @@ KINKED = r"pow|\*\*|norm|std|hypot|dist|sinc|copysign|sgn"  # at zero
 
 
 def _overlaps_itself(variable: Any) -> bool:
-    """Whether a tensor has more elements than places in memory."""
+    """Whether a tensor has more elements than addresses in memory."""
     if "stride" not in variable or 0 in variable["shape"]:
         return False
-    return math.prod(variable["shape"]) > _places(variable)
+    return math.prod(variable["shape"]) > _addresses(variable)
 
 
-def _places(variable: Any) -> int:
-    """How many places in memory a tensor that has elements reaches over."""
+def _addresses(variable: Any) -> int:
+    """How many addresses in memory a tensor that has elements reaches over."""
     steps = zip(variable["shape"], variable["stride"])
     return 1 + sum((n - 1) * step for n, step in steps)
 
@@ -206,7 +206,7 @@ BY_OPERAND: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (r"(\w+)\.resize_\(", _overlaps_itself,
         "what memory that a tensor grows by holds is undefined"),
     (r"(\w+)\.(?:select|slice)_scatter\(",
-        lambda x: x["offset"] or _places(x) != math.prod(x["shape"]),
+        lambda x: x["offset"] or _addresses(x) != math.prod(x["shape"]),
         "PyTorch copies memory as it lies, what is not seen of it too"),
 )  # fmt: skip
 

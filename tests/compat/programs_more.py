@@ -1,5 +1,5 @@
 """More statements of random programs: hooks, passes in the middle, modes, views of other dtypes,
-writes at named places, results into out=, custom functions.
+writes at given indices, results into out=, custom functions.
 
 They are many and each is rare; what a statement gives is told only as far as the rest needs it.
 """
@@ -149,7 +149,7 @@ class MoreStatements(Statements):
             self.new(f"{x.name}{expression}", shape)
 
     def named_write(self) -> None:
-        """In-place ops that name places, or change shapes."""
+        """In-place ops that take indices, or change shapes."""
         x = self.pick()
         y = self.pick_with(x.shape).name
         n = x.shape[0] if x.shape else 1

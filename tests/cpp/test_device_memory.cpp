@@ -21,7 +21,7 @@ class FakeDriver final : public MemoryDriver {
  public:
   struct Books {
     size_t held = 0;
-    std::map<uintptr_t, size_t> pieces, ranges;
+    std::map<uintptr_t, size_t> allocations, ranges;
     std::set<uintptr_t> chunks;  // of 2 MiB, mapped
     std::set<uintptr_t> marks;   // not dropped yet
     std::set<uintptr_t> passed;
@@ -39,14 +39,15 @@ class FakeDriver final : public MemoryDriver {
     if (books_.held + bytes > capacity_) return nullptr;
     books_.held += bytes;
     const uintptr_t at = next(bytes);
-    books_.pieces[at] = bytes;
+    books_.allocations[at] = bytes;
     return reinterpret_cast<char*>(at);
   }
   void give_back(char* data, size_t bytes) override {
     ++books_.calls;
-    const auto found = books_.pieces.find(reinterpret_cast<uintptr_t>(data));
-    CHECK(found != books_.pieces.end() && found->second == bytes, RuntimeError, "no such piece");
-    books_.pieces.erase(found);
+    const auto found = books_.allocations.find(reinterpret_cast<uintptr_t>(data));
+    CHECK(found != books_.allocations.end() && found->second == bytes, RuntimeError,
+          "no such chunk");
+    books_.allocations.erase(found);
     books_.held -= bytes;
   }
   char* reserve(size_t bytes) override {
@@ -299,7 +300,7 @@ TEST(DeviceMemory, ShowsItsBlocksAndItsHistory) {
   EXPECT_EQ(segments[0].blocks[1].address, reinterpret_cast<uint64_t>(b));
   EXPECT_STREQ(segments[0].blocks[1].op, "mul");
   const auto events = device.memory.history();
-  ASSERT_EQ(events.size(), 3u) << "the oldest, a map, made room";
+  ASSERT_EQ(events.size(), 3u) << "the oldest, a map, was overwritten";
   EXPECT_EQ(events[0].kind, MemoryEvent::alloc);
   EXPECT_EQ(events[2].kind, MemoryEvent::free);
 }

@@ -87,11 +87,11 @@ TEST(Generator, RefusesStatesThatAreNone) {
 TEST(Generator, ClonesGoTheirOwnWay) {
   CpuGenerator generator(7);
   generator.next_uint32();
-  const GeneratorPtr twin = generator.clone();
+  const GeneratorPtr copied = generator.clone();
   generator.next_uint32();
   CpuGenerator same(7);
   same.next_uint32();
-  EXPECT_EQ(state_of(*twin), state_of(same));
+  EXPECT_EQ(state_of(*copied), state_of(same));
 }
 
 TEST(Generator, SeedsItselfUnpredictably) {

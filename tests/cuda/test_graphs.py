@@ -82,7 +82,7 @@ def test_memory_of_a_graph_is_its_own_until_it_is_reset() -> None:
         y = x + 1
         z = y * 2
     del y
-    for _ in range(4):  # memory from elsewhere does not meet what the graph writes
+    for _ in range(4):  # memory from elsewhere does not overlap what the graph writes
         other = [torch.full((1 << 20,), 7.0, device="cuda") for _ in range(8)]
         graph.replay()
         assert all(float(part.min()) == 7.0 == float(part.max()) for part in other)
@@ -323,7 +323,7 @@ def test_graphed_functions_have_gradients() -> None:
     assert torch.allclose(c.grad, grads[0]) and torch.allclose(d.grad, grads[1])
 
 
-def test_work_of_two_streams_is_captured_where_they_meet() -> None:
+def test_work_of_two_streams_is_captured_where_they_join() -> None:
     x = torch.ones(1000, device="cuda")
     side = torch.cuda.Stream()
     graph = torch.cuda.CUDAGraph()

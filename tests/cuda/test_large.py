@@ -40,10 +40,10 @@ def test_elements_are_computed_and_converted() -> None:
 def test_strided_views_are_read_and_written() -> None:
     bytes_ = marked_bytes()
     rows = bytes_[: N // 3 * 3].view(-1, 3)
-    turned = rows.t().contiguous()
-    assert turned.shape == (3, N // 3)
+    transposed = rows.t().contiguous()
+    assert transposed.shape == (3, N // 3)
     at = N // 2
-    assert turned[at % 3, at // 3].item() == 5
+    assert transposed[at % 3, at // 3].item() == 5
     bytes_[1::2].add_(1)
     assert bytes_[-2].item() == (N - 2) % 2 and int(bytes_.sum(dtype=torch.int64)) == 12 + N // 2
 
@@ -70,11 +70,11 @@ def test_parts_are_joined_and_taken_apart() -> None:
     bytes_ = marked_bytes()
     both = torch.cat([bytes_, bytes_])
     assert both[N + N // 2].item() == 5 and both[-1].item() == 7 and int(both.sum()) == 24
-    places = torch.tensor([N - 1, 0, N // 2], device="cuda")
-    assert bytes_[places].tolist() == bytes_.index_select(0, places).tolist() == [7, 0, 5]
-    assert bytes_.gather(0, places).tolist() == bytes_.take(places).tolist() == [7, 0, 5]
-    bytes_.scatter_(0, places[:1], 9)
-    bytes_.index_fill_(0, places[1:2], 8)
+    positions = torch.tensor([N - 1, 0, N // 2], device="cuda")
+    assert bytes_[positions].tolist() == bytes_.index_select(0, positions).tolist() == [7, 0, 5]
+    assert bytes_.gather(0, positions).tolist() == bytes_.take(positions).tolist() == [7, 0, 5]
+    bytes_.scatter_(0, positions[:1], 9)
+    bytes_.index_fill_(0, positions[1:2], 8)
     assert (bytes_[-1].item(), bytes_[0].item()) == (9, 8)
     assert bytes_.masked_select(bytes_ > 0).tolist() == [8, 5, 9]
     assert bytes_.flip(0)[:2].tolist() == [9, 0] and bytes_.roll(1)[0].item() == 9

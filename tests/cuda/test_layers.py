@@ -72,8 +72,8 @@ def test_pooling_is_that_of_the_cpu(layout: object) -> None:
     ]
     for case in cases:
         assert_gradients(case, x)
-    places = [F.max_pool2d(t, 3, 2, 1, return_indices=True)[1] for t in (x, x.cuda())]
-    assert_same(*places)
+    positions = [F.max_pool2d(t, 3, 2, 1, return_indices=True)[1] for t in (x, x.cuda())]
+    assert_same(*positions)
 
 
 CONVOLUTIONS = [
@@ -314,6 +314,6 @@ def test_optimizers_reach_every_element_of_tensors_of_any_size(name: str) -> Non
 def test_fractional_pooling_is_that_of_the_cpu(rank: int) -> None:
     pool = getattr(F, f"fractional_max_pool{rank}d")
     x, samples = torch.randn(2, 3, *[9] * rank), torch.rand(2, 3, rank)
-    wanted, places = pool(x, 2, 4, return_indices=True, _random_samples=samples)
+    wanted, positions = pool(x, 2, 4, return_indices=True, _random_samples=samples)
     got = pool(x.cuda(), 2, 4, return_indices=True, _random_samples=samples.cuda())
-    assert torch.equal(got[0].cpu(), wanted) and torch.equal(got[1].cpu(), places)
+    assert torch.equal(got[0].cpu(), wanted) and torch.equal(got[1].cpu(), positions)

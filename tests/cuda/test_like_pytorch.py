@@ -254,9 +254,9 @@ def test_masks_scatter_without_waiting() -> None:
     on_device = [t.cuda() for t in (x, mask, source)]
     with waiting_is_an_error():
         ours = on_device[0].masked_scatter(*on_device[1:])
-        turned = on_device[0].t().masked_scatter(on_device[1].t(), on_device[2])
+        transposed = on_device[0].t().masked_scatter(on_device[1].t(), on_device[2])
     assert ours.cpu().equal(x.masked_scatter(mask, source))
-    assert turned.cpu().equal(x.t().masked_scatter(mask.t(), source))
+    assert transposed.cpu().equal(x.t().masked_scatter(mask.t(), source))
     y = x.cuda().requires_grad_()
     y.masked_select(on_device[1]).sum().backward()
     assert y.grad.cpu().equal(mask.float())
@@ -269,19 +269,19 @@ def test_masks_scatter_without_waiting() -> None:
 
 
 @pytest.mark.parametrize("shape", [(7,), (3, 4), (2, 3, 4)], ids=str)
-def test_a_fixed_number_of_places_is_found_without_waiting(shape: tuple[int, ...]) -> None:
+def test_a_fixed_number_of_positions_is_found_without_waiting(shape: tuple[int, ...]) -> None:
     x = torch.randn(shape) * (torch.rand(shape) > 0.5)
     there = x.cuda()
     for size in (0, 1, 3, 40):
         with waiting_is_an_error():
-            places = torch.nonzero_static(there, size=size, fill_value=-7)
-        assert places.cpu().equal(torch.nonzero_static(x, size=size, fill_value=-7))
+            positions = torch.nonzero_static(there, size=size, fill_value=-7)
+        assert positions.cpu().equal(torch.nonzero_static(x, size=size, fill_value=-7))
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        places = torch.nonzero_static(there, size=5)
+        positions = torch.nonzero_static(there, size=5)
     there.copy_(torch.ones(shape))
     graph.replay()
-    assert places.cpu().equal(torch.nonzero_static(torch.ones(shape), size=5))
+    assert positions.cpu().equal(torch.nonzero_static(torch.ones(shape), size=5))
 
 
 def test_indices_made_on_the_host_are_not_waited_for() -> None:
@@ -313,7 +313,7 @@ def test_indices_made_on_the_host_can_be_captured() -> None:
         assert others[-1].cpu().equal(torch.triu_indices(5, 5))
 
 
-def test_places_are_found_while_the_device_is_busy() -> None:
+def test_positions_are_found_while_the_device_is_busy() -> None:
     x = (torch.rand(300_000, device="cuda") > 0.99).float()
     expected = x.cpu().nonzero()
     for _ in range(5):  # the host's memory is used again, but not too early

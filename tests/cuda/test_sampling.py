@@ -20,8 +20,8 @@ def test_images_are_sampled_as_on_the_cpu(mode: str, padding: str, align: bool) 
 
     assert_gradients(sample, x, grid, tolerance=1e-9)
     if mode != "bicubic":
-        volume, places = torch.randn(2, 3, 4, 5, 6).double(), torch.rand(2, 3, 4, 5, 3).double()
-        assert_gradients(sample, volume, places * 2.6 - 1.3, tolerance=1e-9)
+        volume, positions = torch.randn(2, 3, 4, 5, 6).double(), torch.rand(2, 3, 4, 5, 3).double()
+        assert_gradients(sample, volume, positions * 2.6 - 1.3, tolerance=1e-9)
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])

@@ -54,10 +54,10 @@ def sources() -> tuple[np.ndarray, list[Any]]:
     """The same values contiguous, transposed and sliced."""
     values = np.arange(60.0).reshape(SHAPE)
     plain = torch.tensor(values.tolist(), dtype=torch.float64)
-    turned = torch.tensor(values.T.tolist(), dtype=torch.float64).permute(2, 1, 0)
+    transposed = torch.tensor(values.T.tolist(), dtype=torch.float64).permute(2, 1, 0)
     padded = torch.zeros(6, 8, 10, dtype=torch.float64)
     padded[::2, ::2, ::2] = plain
-    return values, [plain, turned, padded[::2, ::2, ::2]]
+    return values, [plain, transposed, padded[::2, ::2, ::2]]
 
 
 @pytest.mark.parametrize("text", INDICES)
@@ -188,7 +188,7 @@ def test_rows_of_many_indices(count: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_many_halves_meet_at_few_places(dtype: torch.dtype) -> None:
+def test_many_halves_go_to_few_positions(dtype: torch.dtype) -> None:
     values = torch.randn(40, 1030).to(dtype)
     index = torch.randint(0, 11, (40, 1030))
     found = torch.ones(40, 11, dtype=dtype).scatter_add_(1, index, values)

@@ -150,10 +150,10 @@ def test_sizes_of_the_largest_and_the_smallest_complex_numbers(dtype: flambeau.d
 def test_parts_of_sparse_tensors_keep_their_sizes():
     indices, values = flambeau.tensor([[0, 1, 2]]), flambeau.tensor([1.0, 2.0, 3.0])
     x = flambeau.sparse_coo_tensor(indices, values, (3,))
-    starts, places = flambeau.tensor([0, 1, 3]), flambeau.tensor([0, 0, 1])
-    y = flambeau.sparse_csr_tensor(starts, places, values, (2, 2))
+    starts, positions = flambeau.tensor([0, 1, 3]), flambeau.tensor([0, 0, 1])
+    y = flambeau.sparse_csr_tensor(starts, positions, values, (2, 2))
     values.mul_(2)
-    for part in (indices, values, starts, places):
+    for part in (indices, values, starts, positions):
         part.resize_(0)
     assert x.to_dense().tolist() == [2, 4, 6]
     assert y.to_dense().tolist() == [[2, 0], [4, 6]]

@@ -313,7 +313,7 @@ def test_a_single_element_needs_no_order() -> None:
         byte.diag_embed()
 
 
-def test_places_are_looked_for_before_values_are_converted() -> None:
+def test_positions_are_looked_for_before_values_are_converted() -> None:
     t = torch.zeros(1, 3)
     with pytest.raises(IndexError):
         t[torch.tensor([True, True, True])] = 1j
@@ -328,11 +328,11 @@ def test_places_are_looked_for_before_values_are_converted() -> None:
 
 
 def test_a_mask_takes_a_number_as_the_dtype_does() -> None:
-    truth = torch.zeros(2, dtype=torch.bool)
-    truth[torch.tensor([True, False])] = 1j
-    assert truth.tolist() == [True, False]
-    truth[torch.tensor([True, True])] = torch.tensor([1j])
-    assert truth.tolist() == [True, True]
+    flags = torch.zeros(2, dtype=torch.bool)
+    flags[torch.tensor([True, False])] = 1j
+    assert flags.tolist() == [True, False]
+    flags[torch.tensor([True, True])] = torch.tensor([1j])
+    assert flags.tolist() == [True, True]
     byte = torch.zeros(2, dtype=torch.uint8)
     with pytest.raises(RuntimeError, match="without overflow"):
         byte[torch.tensor([True, False])] = torch.tensor([-1.5])
@@ -353,9 +353,9 @@ def test_an_empty_view_keeps_its_history(x) -> None:
 
 
 def test_losses_take_bools() -> None:
-    guess, truth = torch.tensor([True, False]), torch.tensor([0.5, 0.5])
-    assert torch.nn.functional.smooth_l1_loss(guess, truth).item() == 0.125
-    assert torch.nn.functional.huber_loss(truth, guess).item() == 0.125
+    guess, flags = torch.tensor([True, False]), torch.tensor([0.5, 0.5])
+    assert torch.nn.functional.smooth_l1_loss(guess, flags).item() == 0.125
+    assert torch.nn.functional.huber_loss(flags, guess).item() == 0.125
 
 
 def test_log_softmax_keeps_what_is_close_to_zero() -> None:

@@ -28,8 +28,8 @@ def test_einsum_without_a_sum_promotes_and_with_one_does_not() -> None:
     assert torch.einsum("i,j->ij", half, single).dtype is torch.float32
     assert torch.einsum("i,j->", half, single).item() == 12
     assert torch.einsum("ij,jk->ik", half[:, None], single[None]).dtype is torch.float32
-    truth = torch.tensor([[False], [True]])
-    assert torch.einsum("...i,...i->...", truth, truth).tolist() == [False, True]
+    flags = torch.tensor([[False], [True]])
+    assert torch.einsum("...i,...i->...", flags, flags).tolist() == [False, True]
     with pytest.raises(RuntimeError, match="expected scalar type Float but found Double"):
         torch.einsum("ij,jk->ik", torch.ones(2, 2), torch.ones(2, 2, dtype=torch.float64))
 
@@ -83,8 +83,8 @@ def test_gradients_lie_as_those_that_come_in(function: Any) -> None:
         assert torch.allclose(
             gradient(function, x, g), gradient(function, x, g.contiguous()), equal_nan=True
         )
-    turned = torch.rand(4, 3, 2).permute(2, 1, 0).requires_grad_()
-    assert gradient(function, turned, torch.ones(()).expand(2, 3, 4)).stride() == (1, 2, 6)
+    transposed = torch.rand(4, 3, 2).permute(2, 1, 0).requires_grad_()
+    assert gradient(function, transposed, torch.ones(()).expand(2, 3, 4)).stride() == (1, 2, 6)
 
 
 def test_gradients_of_relu_lie_as_its_result() -> None:
@@ -127,7 +127,7 @@ def test_normalizations_refuse_parameters_of_other_dtypes(weight: Any) -> None:
         F.layer_norm(half, (3,), torch.ones(3, dtype=torch.bfloat16), torch.ones(3))
 
 
-def test_a_truth_value_is_a_number_where_one_is_asked_for() -> None:
+def test_a_bool_is_a_number_where_one_is_asked_for() -> None:
     x = torch.full((2,), 0.5)
     assert F.pad(x, (1, 0), value=True).tolist() == [1, 0.5, 0.5]
     assert torch.allclose(x, x + 0.1, rtol=True)
@@ -216,7 +216,7 @@ def test_padding_of_a_weight_without_dimensions_is_no_question_of_its_size() -> 
         F.embedding(torch.tensor([0]), torch.tensor(3), padding_idx=0)
 
 
-def test_a_dimension_of_one_meets_nothing_in_tensordot() -> None:
+def test_a_dimension_of_one_broadcasts_with_nothing_in_tensordot() -> None:
     assert torch.tensordot(torch.zeros(1, 0), torch.zeros(1, 0), 1).shape == (1, 0)
     assert torch.equal(torch.tensordot(torch.ones(2, 0), torch.ones(1, 4), 1), torch.zeros(2, 4))
     assert torch.tensordot(torch.ones(2, 3), torch.ones(1, 4), 1).tolist() == [[3.0] * 4] * 2

@@ -212,8 +212,8 @@ def test_gradients_of_extremes_do_not_multiply_by_zero() -> None:
 
 
 def test_bounds_without_dimensions_are_tensors() -> None:
-    truth = torch.tensor(False)
-    assert truth.clamp_(min=torch.tensor(True)).item() is True
+    flags = torch.tensor(False)
+    assert flags.clamp_(min=torch.tensor(True)).item() is True
     assert torch.clip(torch.arange(3), max=torch.tensor([1, 1, 1])).tolist() == [0, 1, 1]
 
 

@@ -186,7 +186,7 @@ def test_an_empty_diagonal_of_a_leaf_is_not_filled() -> None:
     assert torch.zeros(2, 0).fill_diagonal_(1, wrap=True).shape == (2, 0)
 
 
-def test_the_median_of_no_truth_values_is_nan_taken_for_true() -> None:
+def test_the_median_of_no_bools_is_nan_taken_for_true() -> None:
     for median in (torch.median, torch.nanmedian):
         assert median(torch.zeros(0, dtype=torch.bool)).item() is True
         assert median(torch.zeros(0, dtype=torch.uint8)).item() == 0
@@ -248,10 +248,10 @@ def test_powers_of_zero_and_of_negative_numbers_in_the_complex_plane() -> None:
 # Losses and distances of what is seldom measured
 
 
-def test_squared_errors_of_truth_values_have_gradients() -> None:
+def test_squared_errors_of_bools_have_gradients() -> None:
     x = torch.tensor([1.0, 0.5], requires_grad=True)
-    truth = torch.tensor([True, False])
-    for loss in (torch.nn.functional.mse_loss(x, truth), torch.nn.functional.mse_loss(truth, x)):
+    flags = torch.tensor([True, False])
+    for loss in (torch.nn.functional.mse_loss(x, flags), torch.nn.functional.mse_loss(flags, x)):
         (g,) = torch.autograd.grad(loss, x)
         assert g.tolist() == [0.0, 0.5]
 

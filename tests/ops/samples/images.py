@@ -1,4 +1,4 @@
-"""Samples of resizing, sampling at places, and windows as columns."""
+"""Samples of resizing, sampling at points, and windows as columns."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def grid_sampler(x: Array, grid: Array, mode: int, padding: int, align_corners: 
 
 
 def affine_grid(theta: Array, size: Any, align_corners: bool) -> Array:
-    def places(n: int) -> Array:
+    def positions(n: int) -> Array:
         return np.linspace(-1, 1, n) * (1 if align_corners else (n - 1) / n) if n > 1 else [0.0]
 
-    mesh = np.meshgrid(*(places(n) for n in size[2:]), indexing="ij")
+    mesh = np.meshgrid(*(positions(n) for n in size[2:]), indexing="ij")
     base = np.stack([*mesh[::-1], np.ones(size[2:])], -1)
     return np.einsum("...j,nij->n...i", base, theta)
 

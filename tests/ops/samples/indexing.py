@@ -71,8 +71,8 @@ def index_reduce(
 ) -> Array:
     shape = [1] * source.ndim
     shape[dim] = -1
-    places = np.broadcast_to(index.reshape(shape), source.shape)
-    return scatter_reduce(x, dim, places, source, reduce, include_self=include_self)
+    indices = np.broadcast_to(index.reshape(shape), source.shape)
+    return scatter_reduce(x, dim, indices, source, reduce, include_self=include_self)
 
 
 def index_add(x: Array, dim: int, index: Array, source: Array, *, alpha: Any = 1) -> Array:

@@ -285,8 +285,8 @@ op(
 
 
 def any_convolution(x: Array, weight: Array, bias: Any, stride: Any, padding: Any, dilation: Any,
-                    turned: bool, output_padding: Any, groups: int) -> Array:  # fmt: skip
-    if turned:
+                    is_transposed: bool, output_padding: Any, groups: int) -> Array:  # fmt: skip
+    if is_transposed:
         return transposed(x, weight, bias, stride, padding, output_padding, groups, dilation)
     return convolution(x, weight, bias, stride, padding, dilation, groups)
 

@@ -13,7 +13,7 @@ Array = Any
 LEVELS = (-2.0, -0.5, 0.0, 1.0, 2.5)
 
 
-def places(values: Array, edges: Array, right: bool) -> Array:
+def positions(values: Array, edges: Array, right: bool) -> Array:
     return np.searchsorted(edges, values, "right" if right else "left")
 
 
@@ -22,8 +22,8 @@ def searchsorted(
 ) -> Array:
     right = right or side == "right"
     if edges.ndim == 1:
-        return places(values, edges, right)
-    rows = [places(v, e, right) for e, v in zip(edges, values, strict=True)]
+        return positions(values, edges, right)
+    rows = [positions(v, e, right) for e, v in zip(edges, values, strict=True)]
     return np.array(rows, np.int64).reshape(values.shape)
 
 
@@ -48,7 +48,7 @@ op(
     call(t(), t(5, values=LEVELS), right=True),
     call(1, t(5, values=LEVELS)),
     call(t(0, 3), t(5, values=LEVELS)),
-    ref=lambda x, edges, right=False: places(x, edges, right),
+    ref=lambda x, edges, right=False: positions(x, edges, right),
     dtypes="hf",
     result="int64",
     forms="out",
@@ -376,8 +376,8 @@ op(
 
 
 def gradient(x: Array, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> Any:
-    places = spacing if isinstance(spacing, (list, tuple)) else [spacing]
-    return np.gradient(x, *places, axis=dim, edge_order=edge_order)
+    positions = spacing if isinstance(spacing, (list, tuple)) else [spacing]
+    return np.gradient(x, *positions, axis=dim, edge_order=edge_order)
 
 
 op(

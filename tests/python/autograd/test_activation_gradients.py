@@ -1,5 +1,5 @@
 """Gradients of activations where a formula can go wrong: at NaN, under infinite gradients, and in
-second order, where a function that is straight piece by piece has zeros and not nothing."""
+second order, where a function that is linear piecewise has zeros and not nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STRAIGHT: dict[str, Activation] = {
 
 
 @pytest.mark.parametrize("name", STRAIGHT)
-def test_straight_pieces_have_zero_second_derivatives(name: str) -> None:
+def test_linear_intervals_have_zero_second_derivatives(name: str) -> None:
     x = torch.linspace(-8, 8, 33, dtype=torch.float64, requires_grad=True)
     (first,) = torch.autograd.grad(STRAIGHT[name](x).sum(), x, create_graph=True)
     (second,) = torch.autograd.grad(first.sum(), x)

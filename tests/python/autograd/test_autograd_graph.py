@@ -262,7 +262,7 @@ def test_backward_inside_of_backward_at_any_depth() -> None:
         Descent.apply(torch.tensor(300.0, requires_grad=True)).backward()
 
 
-def test_unsafe_pieces_may_be_written_into() -> None:
+def test_unsafe_chunks_may_be_written_into() -> None:
     x = torch.arange(6.0, requires_grad=True)
     first, second = (x * 1).unsafe_chunk(2)
     first.mul_(second)

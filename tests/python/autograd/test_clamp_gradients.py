@@ -1,4 +1,4 @@
-"""Who gets the gradient of clamp where an element meets a bound: PyTorch's answers."""
+"""Who gets the gradient of clamp where an element equals a bound: PyTorch's answers."""
 
 from __future__ import annotations
 

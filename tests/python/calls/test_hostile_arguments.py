@@ -504,7 +504,7 @@ def test_indices_that_others_have_changed_since_are_not_followed():
             pooled.sum().backward()
 
 
-def test_strides_of_single_places_may_be_any_number() -> None:
+def test_strides_of_single_positions_may_be_any_number() -> None:
     most = 2**63 - 1
     row = torch.empty_strided((1, 3), (most, 1), dtype=torch.complex64).fill_(1j)
     assert (row @ torch.ones(3, 2, dtype=torch.complex64)).tolist() == [[3j, 3j]]

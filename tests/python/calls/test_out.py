@@ -124,16 +124,16 @@ def test_out_has_no_gradient(name: str) -> None:
         call(torch.zeros_like(wanted).requires_grad_())
 
 
-def test_copies_of_pieces_go_into_a_list_of_outputs() -> None:
-    pieces = [torch.empty(2), torch.empty(0), torch.empty(2)]
-    assert torch.split_copy(torch.arange(6.0), 2, out=pieces) is None
-    assert [piece.tolist() for piece in pieces] == [[0, 1], [2, 3], [4, 5]]
-    assert torch.unbind_copy(torch.eye(2), out=tuple(pieces[:2])) is None
-    assert [piece.tolist() for piece in pieces[:2]] == [[1, 0], [0, 1]]
+def test_copies_of_parts_go_into_a_list_of_outputs() -> None:
+    parts = [torch.empty(2), torch.empty(0), torch.empty(2)]
+    assert torch.split_copy(torch.arange(6.0), 2, out=parts) is None
+    assert [part.tolist() for part in parts] == [[0, 1], [2, 3], [4, 5]]
+    assert torch.unbind_copy(torch.eye(2), out=tuple(parts[:2])) is None
+    assert [part.tolist() for part in parts[:2]] == [[1, 0], [0, 1]]
     with pytest.raises(RuntimeError, match="expected 3 tensors in argument 'out', got 1"):
-        torch.split_copy(torch.arange(6.0), 2, out=pieces[:1])
+        torch.split_copy(torch.arange(6.0), 2, out=parts[:1])
     with pytest.raises(TypeError, match="out"):
-        torch.split(torch.arange(6.0), 2, out=pieces)
+        torch.split(torch.arange(6.0), 2, out=parts)
 
 
 def test_numbers_stand_first_beside_an_output() -> None:
@@ -150,7 +150,7 @@ def test_norms_in_a_complex_dtype_are_real() -> None:
     assert float(out) == 2
 
 
-def test_places_go_into_int64_only() -> None:
+def test_positions_go_into_int64_only() -> None:
     values, narrow = torch.empty(0), torch.empty(0, dtype=torch.int32)
     for function in (torch.max, torch.min, torch.sort, torch.topk):
         with pytest.raises(RuntimeError, match="dtype int64, but got int32"):

@@ -45,7 +45,7 @@ def test_what_a_tensor_grows_by_is_filled_and_what_it_had_is_kept() -> None:
 
 
 @pytest.mark.usefixtures("deterministic")
-def test_filling_can_be_turned_off() -> None:
+def test_filling_can_be_switched_off() -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False
     assert torch.utils.deterministic.fill_uninitialized_memory is False
     torch.empty(3).fill_(1)

@@ -94,7 +94,7 @@ def test_control_flow_on_values_cannot_be_traced():
         fx.symbolic_trace(lambda x: x if x.sum() > 0 else -x)
     with pytest.raises(fx.proxy.TraceError, match="cannot be iterated"):
         fx.symbolic_trace(lambda x: [row + 1 for row in x])
-    # What tracing had put in the places of functions is gone again.
+    # What tracing had put in place of functions is gone again.
     assert F.relu(torch.tensor(-1.0)).item() == 0.0 and "__call__" not in vars(nn.Module)
 
 

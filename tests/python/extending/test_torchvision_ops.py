@@ -109,8 +109,8 @@ def test_pooled_regions_are_the_largest_of_their_bins() -> None:
     torch.manual_seed(0)
     image = torch.randn(2, 3, 6, 7, dtype=torch.float64)
     rois = torch.tensor(_REGIONS, dtype=torch.float64)
-    got, places = vision.roi_pool(image, rois, 1.0, 2, 3)
-    assert places.dtype is torch.int32
+    got, positions = vision.roi_pool(image, rois, 1.0, 2, 3)
+    assert positions.dtype is torch.int32
     for row, (number, *corners) in enumerate(_REGIONS):
         x1, y1, x2, y2 = (math.floor(corner + 0.5) for corner in corners)
         tall = _whole_bins(y1, max(y2 - y1 + 1, 1), 2, 6)
@@ -118,7 +118,7 @@ def test_pooled_regions_are_the_largest_of_their_bins() -> None:
         for c, i, j in itertools.product(range(3), range(2), range(3)):
             seen = [(-image[number, c, y, x].item(), y * 7 + x) for y in tall[i] for x in wide[j]]
             best, place = min(seen, default=(0.0, -1))
-            assert got[row, c, i, j].item() == -best and places[row, c, i, j].item() == place
+            assert got[row, c, i, j].item() == -best and positions[row, c, i, j].item() == place
 
 
 def test_bins_with_channels_of_their_own() -> None:

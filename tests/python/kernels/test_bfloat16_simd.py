@@ -1,4 +1,4 @@
-"""bfloat16 in formulas that are computed by registers: as float32, rounded once."""
+"""bfloat16 in formulas that are computed in SIMD registers: as float32, rounded once."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ def test_every_number_is_rounded_once(name: str) -> None:
     x, f = every_bfloat16(), UNARY[name]
     expected = f(x.float()).bfloat16()
     assert same(f(x), expected)
-    for first in (0, 1, 7):  # places in a register, whole ones and rests
+    for first in (0, 1, 7):  # positions in a register, whole ones and rests
         assert same(f(x[first : first + 77]), expected[first : first + 77])
     assert same(f(x[::3]), expected[::3])
 
@@ -72,7 +72,7 @@ def test_plain_formulas_wherever_operands_begin(count: int, to: int) -> None:
 
 @pytest.mark.parametrize("width", [96, 288, 500, 1024, 1531])
 def test_large_rows_beside_one_row_or_a_column(width: int) -> None:
-    rows = (1 << 23) // width + 3  # past the cache, at lines of memory and between them
+    rows = (1 << 23) // width + 3  # stored non-temporally, at lines of memory and between them
     x = every_bfloat16().roll(1000).repeat(130)[5 : rows * width + 5].view(rows, width)
     row, column = every_bfloat16()[-width - 99 : -99], torch.randn(rows, 1).bfloat16()
     for f in (torch.add, torch.sub, torch.maximum, torch.minimum):
@@ -112,8 +112,8 @@ def operands_of_all_kinds() -> list[tuple[torch.Tensor, torch.Tensor]]:
 def units_apart(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """How many numbers lie between, and one more; 0 for two NaNs, many for one."""
     bits = [x.view(torch.int16).long() for x in (a, b)]
-    places = [torch.where(x < 0, -(x & 0x7FFF), x) for x in bits]
-    apart = torch.where(a.isnan() != b.isnan(), 1 << 16, (places[0] - places[1]).abs())
+    positions = [torch.where(x < 0, -(x & 0x7FFF), x) for x in bits]
+    apart = torch.where(a.isnan() != b.isnan(), 1 << 16, (positions[0] - positions[1]).abs())
     return torch.where(a.isnan() & b.isnan(), 0, apart)
 
 
@@ -150,8 +150,8 @@ def test_large_rests_of_divisions(op: str) -> None:
     f = getattr(torch, op)
     a, b = torch.randn((1 << 22) + 5) * 100, torch.randn((1 << 22) + 5)
     b[12345], a[54321], b[-1] = 1e-30, float("inf"), 0.0
-    pieces = [f(a[i : i + 65536], b[i : i + 65536]) for i in range(0, a.numel(), 65536)]
-    assert torch.equal(f(a, b).nan_to_num(7.0), torch.cat(pieces).nan_to_num(7.0))
+    parts = [f(a[i : i + 65536], b[i : i + 65536]) for i in range(0, a.numel(), 65536)]
+    assert torch.equal(f(a, b).nan_to_num(7.0), torch.cat(parts).nan_to_num(7.0))
     exact = f(a.double(), 0.75).float()
     assert torch.equal(f(a, 0.75).nan_to_num(7.0), exact.nan_to_num(7.0))
 

@@ -1,4 +1,4 @@
-"""Arithmetic of complex numbers by registers of pairs, with numbers and in any layout; shifts and
+"""Arithmetic of complex numbers in SIMD registers, with numbers and in any layout; shifts and
 logic of small integers."""
 
 from __future__ import annotations
@@ -112,12 +112,12 @@ def test_shifts_beyond_the_width(dtype: torch.dtype) -> None:
     least = 0 if dtype == torch.uint8 else -100
     a = torch.arange(least, 120).to(dtype)
     width = torch.iinfo(dtype).bits
-    for places in (0, 1, 7, 8, 31, 32, 63, 64, 100):
-        left = [v << places if places < width else 0 for v in a.tolist()]
+    for positions in (0, 1, 7, 8, 31, 32, 63, 64, 100):
+        left = [v << positions if positions < width else 0 for v in a.tolist()]
         wrapped = torch.tensor([v & (2**width - 1) for v in left], dtype=torch.uint64)
-        b = torch.full_like(a, places)
+        b = torch.full_like(a, positions)
         assert torch.equal((a << b).to(torch.int64), wrapped.to(dtype).to(torch.int64))
-        right = torch.tensor([v >> places for v in a.tolist()], dtype=dtype)
+        right = torch.tensor([v >> positions for v in a.tolist()], dtype=dtype)
         assert torch.equal(a >> b, right)
     if dtype != torch.uint8:
         assert torch.equal(a << -1, torch.zeros_like(a))

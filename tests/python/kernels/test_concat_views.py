@@ -31,12 +31,12 @@ def test_parts_are_joined_like_copies_of_them(dtype: torch.dtype) -> None:
     for _ in range(300):
         sizes = [random.choice([1, 1, 2, 3, 5, 16, 40]) for _ in range(random.randint(1, 4))]
         dim = random.randrange(len(sizes))
-        pieces = []
+        tensors = []
         for _ in range(random.randint(1, 4)):
             sizes[dim] = random.choice([0, 1, 2, 3, 7, 20])
-            pieces.append(part(sizes, dtype))
-        wide = [piece.to(torch.complex128).numpy() for piece in pieces]
-        joined = torch.cat(pieces, dim).to(torch.complex128).numpy()
+            tensors.append(part(sizes, dtype))
+        wide = [tensor.to(torch.complex128).numpy() for tensor in tensors]
+        joined = torch.cat(tensors, dim).to(torch.complex128).numpy()
         assert np.array_equal(joined, np.concatenate(wide, dim))
 
 
@@ -45,9 +45,9 @@ def test_parts_take_turns_like_copies_of_them() -> None:
     for _ in range(100):
         dtype = random.choice([torch.uint8, torch.bfloat16, torch.float32, torch.complex128])
         sizes = [random.choice([0, 1, 2, 3, 5, 16, 40]) for _ in range(random.randint(1, 3))]
-        pieces = [part(sizes, dtype) for _ in range(random.randint(1, 5))]
-        wide = [piece.to(torch.complex128).numpy() for piece in pieces]
-        stacked = torch.stack(pieces, -1).to(torch.complex128).numpy()
+        tensors = [part(sizes, dtype) for _ in range(random.randint(1, 5))]
+        wide = [tensor.to(torch.complex128).numpy() for tensor in tensors]
+        stacked = torch.stack(tensors, -1).to(torch.complex128).numpy()
         assert np.array_equal(stacked, np.stack(wide, -1))
 
 

@@ -1,4 +1,4 @@
-"""Large operands of other dtypes than an op computes in, which are converted a piece at a time, and
+"""Large operands of other dtypes than an op computes in, which are converted a chunk at a time, and
 results too large for the caches, against NumPy.
 """
 
@@ -39,12 +39,12 @@ def promoted(a: np.ndarray, b: np.ndarray, dtype: str) -> tuple[np.ndarray, np.n
 @pytest.mark.parametrize("shape", [(260, 131), (3, 20011), (17000, 2)])
 def test_operands_of_two_dtypes(narrow: str, wide: str, shape: tuple) -> None:
     rng = np.random.default_rng(0)
-    a, turned = numbers(rng, narrow, shape), numbers(rng, narrow, shape[::-1])
-    x, t = torch.from_numpy(a), torch.from_numpy(turned).t()
+    a, transposed = numbers(rng, narrow, shape), numbers(rng, narrow, shape[::-1])
+    x, t = torch.from_numpy(a), torch.from_numpy(transposed).t()
     for size in (shape, (1, shape[1]), (shape[0], 1)):
         b = numbers(rng, wide, size)
         y = torch.from_numpy(b)
-        for left, first in ((x, a), (t, turned.T)):
+        for left, first in ((x, a), (t, transposed.T)):
             p, q = promoted(first, b, wide)
             np.testing.assert_array_equal((left + y).numpy(), p + q)
             np.testing.assert_array_equal((y * left).numpy(), p * q)

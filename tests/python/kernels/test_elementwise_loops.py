@@ -61,10 +61,10 @@ def test_large_operands_of_different_orders(shape: tuple, dtype: type) -> None:
     z = torch.from_numpy(c)
     for _ in range(3):
         order, other = (rng.permutation(len(shape)) for _ in range(2))
-        turned = np.ascontiguousarray(a.transpose(order))
-        x = torch.from_numpy(turned).permute(*np.argsort(order).tolist())
-        turned = np.ascontiguousarray(b.transpose(other))
-        y = torch.from_numpy(turned).permute(*np.argsort(other).tolist())
+        transposed = np.ascontiguousarray(a.transpose(order))
+        x = torch.from_numpy(transposed).permute(*np.argsort(order).tolist())
+        transposed = np.ascontiguousarray(b.transpose(other))
+        y = torch.from_numpy(transposed).permute(*np.argsort(other).tolist())
         column = z.select(-1, 3).unsqueeze(-1)
         pairs = [
             (z + x, c + a),
@@ -168,12 +168,12 @@ def test_large_rows_are_moved_whole(dtype: type) -> None:
     rng = np.random.default_rng(4)
     columns = (1 << 13) // np.dtype(dtype).itemsize + 3
     a = rng.integers(-(1 << 30), 1 << 30, (2100, columns)).astype(dtype)
-    x, places = torch.from_numpy(a), rng.integers(0, 2100, 2100)
-    rows = torch.from_numpy(places)
+    x, positions = torch.from_numpy(a), rng.integers(0, 2100, 2100)
+    rows = torch.from_numpy(positions)
     for ours, theirs in (
-        (x[rows], a[places]),
-        (x[:, 1:].index_select(0, rows), a[places, 1:]),
-        (x.index_select(1, rows % columns), a[:, places % columns]),
+        (x[rows], a[positions]),
+        (x[:, 1:].index_select(0, rows), a[positions, 1:]),
+        (x.index_select(1, rows % columns), a[:, positions % columns]),
         (x.flip(0), a[::-1]),
         (x[:, :-3].flip(0), a[::-1, :-3]),
         (x.tril(-5), np.tril(a, -5)),

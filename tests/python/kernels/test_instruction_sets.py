@@ -1,4 +1,4 @@
-"""A processor meets only instructions that it has: kernels for one set stay in a library of their
+"""A processor runs only instructions that it has: kernels for one set stay in a library of their
 own, of which one is loaded, and everything else is built for any x86-64.
 """
 

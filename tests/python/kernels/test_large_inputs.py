@@ -37,8 +37,8 @@ def test_histc_counts_blocks_of_threads(dtype: torch.dtype, bins: int) -> None:
     values = x.numpy()
     inside = values[(values >= -1) & (values <= 1)]
     scale = x.numpy().dtype.type(bins / 2)
-    places = np.minimum(((inside + 1) * scale).astype(np.int64), bins - 1)
-    assert got.dtype == dtype and got.numpy().tolist() == np.bincount(places).tolist()
+    positions = np.minimum(((inside + 1) * scale).astype(np.int64), bins - 1)
+    assert got.dtype == dtype and got.numpy().tolist() == np.bincount(positions).tolist()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -90,12 +90,12 @@ def test_windows_of_few_bytes(dtype: torch.dtype, size: int) -> None:
     assert got.flip(0).contiguous().numpy().tolist() == windows[::-1].tolist()
 
 
-# By each thread on its own, and by one for all where the places are many.
-@pytest.mark.parametrize("places", [7, 1000, 40_000])
-def test_counts_of_many_positions(places: int) -> None:
-    positions = np.random.default_rng(6).integers(0, places, 600_001)
-    ours = torch.from_numpy(positions).bincount(minlength=places)
-    np.testing.assert_array_equal(ours.numpy(), np.bincount(positions, minlength=places))
+# By each thread on its own, and by one for all where the bins are many.
+@pytest.mark.parametrize("bins", [7, 1000, 40_000])
+def test_counts_of_many_positions(bins: int) -> None:
+    positions = np.random.default_rng(6).integers(0, bins, 600_001)
+    ours = torch.from_numpy(positions).bincount(minlength=bins)
+    np.testing.assert_array_equal(ours.numpy(), np.bincount(positions, minlength=bins))
     positions[-1] = -1
     with pytest.raises(RuntimeError, match="non-negative"):
         torch.from_numpy(positions).bincount()

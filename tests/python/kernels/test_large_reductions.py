@@ -1,4 +1,4 @@
-"""Reductions of tensors that no cache holds: sums and softmax along columns, losses by pieces,
+"""Reductions of tensors that no cache holds: sums and softmax along columns, losses in chunks,
 products with a vector."""
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def test_columns_in_cuts(threads: int, dtype: Any) -> None:
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
 @pytest.mark.parametrize("n", [65536, 100003])
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
-def test_losses_by_pieces(dtype: Any, n: int, reduction: str) -> None:
+def test_losses_in_chunks(dtype: Any, n: int, reduction: str) -> None:
     x, y = torch.randn(n).to(dtype), torch.rand(n).to(dtype)
     y[5] = 0
     chances = torch.rand(n).to(dtype)

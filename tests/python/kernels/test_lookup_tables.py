@@ -56,7 +56,7 @@ def test_all_numbers_have_the_results_of_floats(function: Function) -> None:
             assert ((found == expected) | (expected.isnan() & found.isnan())).all()
 
 
-def test_layouts_and_places() -> None:
+def test_layouts_and_positions() -> None:
     x = torch.randn(1024, 1030).bfloat16()
     expected = torch.cat([row.tanh()[None] for row in x])
     assert torch.equal(x.tanh(), expected)
@@ -95,10 +95,10 @@ def test_results_past_the_cache_begin_anywhere() -> None:
     x = torch.randn((1 << 23) + 77).bfloat16()
     expected = torch.cat([part.sigmoid() for part in x.split(1 << 18)])
     assert torch.equal(x.sigmoid(), expected)
-    room = torch.full((len(x) + 64,), 7.0).bfloat16()
+    buffer = torch.full((len(x) + 64,), 7.0).bfloat16()
     for begin in (1, 31, 32):
-        torch.sigmoid(x, out=room[begin : begin + len(x)])
-        assert torch.equal(room[begin : begin + len(x)], expected)
-        assert room[begin - 1] == 7 and (room[begin + len(x) :] == 7).all()
-        room.fill_(7)
+        torch.sigmoid(x, out=buffer[begin : begin + len(x)])
+        assert torch.equal(buffer[begin : begin + len(x)], expected)
+        assert buffer[begin - 1] == 7 and (buffer[begin + len(x) :] == 7).all()
+        buffer.fill_(7)
     assert torch.equal(x.sigmoid_(), expected)

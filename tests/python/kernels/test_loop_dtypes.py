@@ -131,7 +131,7 @@ def test_norms_of_complex_numbers(dtype: str, order: float) -> None:
         assert ours.requires_grad and ours.dtype == x.real.dtype
 
 
-def test_truth_of_double_complex_numbers() -> None:
+def test_bool_of_double_complex_numbers() -> None:
     x = torch.zeros(3, 4, dtype=torch.complex128)
     x[0, 1], x[1] = 1j, complex(float("nan"), 0)
     x[2, 2] = complex(-0.0, -0.0)

@@ -1,5 +1,5 @@
-"""Running sums, products and extremes and gathered rows that are computed by registers: four rows
-or sixteen columns at a time, with tails, numbers that overflow, NaN, and results past the cache."""
+"""Running sums, products and extremes and gathered rows in SIMD registers: four rows
+or sixteen columns at a time, with tails, numbers that overflow, NaN, and streamed results."""
 
 from __future__ import annotations
 
@@ -123,14 +123,14 @@ def test_products_of_bfloat16_are_those_of_floats(shape: tuple[int, int]) -> Non
 
 
 def extremes(x: np.ndarray[Any, Any], sign: int) -> tuple[Any, Any]:
-    values, places = np.empty_like(x), np.empty(x.shape, np.int64)
+    values, positions = np.empty_like(x), np.empty(x.shape, np.int64)
     for r, row in enumerate(x):
         best, at = row[0], 0
         for i, value in enumerate(row):
             if value != value or (best == best and sign * value >= sign * best):
                 best, at = value, i
-            values[r, i], places[r, i] = best, at
-    return values, places
+            values[r, i], positions[r, i] = best, at
+    return values, positions
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.float64, torch.int64])
@@ -144,14 +144,14 @@ def test_extremes(dtype: torch.dtype, shape: tuple[int, int]) -> None:
     for dim in (0, 1):
         y = x if dim == 1 else x.t().contiguous()
         for scan, sign in ((torch.cummax, 1), (torch.cummin, -1)):
-            values, places = extremes(
+            values, positions = extremes(
                 y.double().numpy() if dim == 1 else y.t().double().numpy(), sign
             )
             got = scan(y, dim)
             if dim == 0:
                 got = (got[0].t(), got[1].t())
             np.testing.assert_array_equal(got[0].double().numpy(), values)
-            np.testing.assert_array_equal(got[1].numpy(), places)
+            np.testing.assert_array_equal(got[1].numpy(), positions)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, torch.int64, torch.uint8, torch.complex128])
@@ -233,8 +233,8 @@ def test_scattered_rows(dtype: torch.dtype, wanted: int) -> None:
     x = torch.randint(0, 5, (6, 700)).to(dtype)
     source = torch.randint(0, 3, (6, wanted)).to(dtype)
     index = torch.stack([torch.randperm(700)[:wanted] for _ in range(6)])
-    wide, added, places = x.double().numpy(), source.double().numpy(), index.numpy()
-    there = np.take_along_axis(wide, places, 1)
+    wide, added, positions = x.double().numpy(), source.double().numpy(), index.numpy()
+    there = np.take_along_axis(wide, positions, 1)
     for reduce, joined in (
         (None, added),
         ("sum", there + added),
@@ -243,7 +243,7 @@ def test_scattered_rows(dtype: torch.dtype, wanted: int) -> None:
         ("amin", np.minimum(there, added)),
     ):
         expected = wide.copy()
-        np.put_along_axis(expected, places, joined, 1)
+        np.put_along_axis(expected, positions, joined, 1)
         if reduce is None:
             ours = x.scatter(1, index, source)
         else:

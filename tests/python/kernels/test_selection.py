@@ -26,9 +26,9 @@ def test_short_rows_are_sorted_stably(dtype: torch.dtype, length: int) -> None:
     torch.manual_seed(length)
     x = numbers(5, length, dtype, 90)
     wanted = np.argsort(x.double().numpy(), axis=1, kind="stable")
-    values, places = x.sort(1)
-    assert np.array_equal(places.numpy(), wanted)
-    assert torch.equal(values, x.gather(1, places))
+    values, positions = x.sort(1)
+    assert np.array_equal(positions.numpy(), wanted)
+    assert torch.equal(values, x.gather(1, positions))
     wanted = np.argsort(-x.double().numpy(), axis=1, kind="stable")
     assert np.array_equal(x.sort(1, descending=True, stable=True)[1].numpy(), wanted)
     wanted = np.argsort(x.double().numpy(), axis=0, kind="stable")
@@ -42,8 +42,8 @@ def test_rows_within_32_bits_lie_beside_others() -> None:
     wanted = np.argsort(x.numpy(), axis=1, kind="stable")
     assert np.array_equal(x.sort(1)[1].numpy(), wanted)
     assert np.array_equal(x.topk(5, 1, largest=False)[1].numpy(), wanted[:, :5])
-    turned = x.t().contiguous().t()
-    assert np.array_equal(turned.sort(1)[1].numpy(), wanted)
+    transposed = x.t().contiguous().t()
+    assert np.array_equal(transposed.sort(1)[1].numpy(), wanted)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -52,9 +52,9 @@ def test_the_first_of_equal_elements_are_chosen(dtype: torch.dtype, k: int) -> N
     torch.manual_seed(k)
     x = numbers(3, 1030, dtype, 200)
     wanted = np.argsort(-x.double().numpy(), axis=1, kind="stable")[:, :k]
-    values, places = x.topk(k, 1)
-    assert np.array_equal(places.numpy(), wanted)
-    assert torch.equal(values, x.gather(1, places))
+    values, positions = x.topk(k, 1)
+    assert np.array_equal(positions.numpy(), wanted)
+    assert torch.equal(values, x.gather(1, positions))
     wanted = np.argsort(x.double().numpy(), axis=1, kind="stable")[:, :k]
     assert np.array_equal(x.topk(k, 1, largest=False)[1].numpy(), wanted)
 
@@ -67,12 +67,12 @@ def test_one_of_a_long_slice(dtype: torch.dtype, values: int) -> None:
     x = numbers(3, length, dtype, min(values, 200) if dtype == torch.uint8 else values)
     order = np.argsort(x.double().numpy(), axis=1, kind="stable")
     for k in (1, 7, length // 2, length):
-        chosen, places = x.kthvalue(k, 1)
-        assert np.array_equal(places.numpy(), order[:, k - 1])
-        assert torch.equal(chosen, x.gather(1, places[:, None])[:, 0])
+        chosen, positions = x.kthvalue(k, 1)
+        assert np.array_equal(positions.numpy(), order[:, k - 1])
+        assert torch.equal(chosen, x.gather(1, positions[:, None])[:, 0])
     assert np.array_equal(x.median(1)[1].numpy(), order[:, (length - 1) // 2])
-    turned = x.t().contiguous()
-    assert np.array_equal(turned.median(0)[1].numpy(), order[:, (length - 1) // 2])
+    transposed = x.t().contiguous()
+    assert np.array_equal(transposed.median(0)[1].numpy(), order[:, (length - 1) // 2])
     flat = np.sort(x.flatten().double().numpy())
     assert x.median().item() == flat[(3 * length - 1) // 2]
 
@@ -82,8 +82,8 @@ def test_medians_of_long_slices_with_nan(dtype: torch.dtype) -> None:
     x = torch.randn(2, 40_000).to(dtype)
     x[0, 77] = x[0, 5_000] = math.nan
     x[1, 0], x[1, 1] = math.inf, -math.inf
-    values, places = x.median(1)
-    assert values[0].isnan() and places[0] == 77
+    values, positions = x.median(1)
+    assert values[0].isnan() and positions[0] == 77
     rest = np.sort(x[0].double().numpy())[: 40_000 - 2]
     assert x.nanmedian(1)[0][0].item() == rest[(len(rest) - 1) // 2]
     assert x.nanmedian(1)[0][1] == values[1] == x[1].sort()[0][19_999]
@@ -132,10 +132,10 @@ def test_the_first_of_the_extreme_integers_are_chosen(k: int) -> None:
             continue
         x = torch.randint(-9, 9, (3, n))
         x[0], x[1, n // 2 : n // 2 + k + 1], x[2, n - 1] = least, least, least
-        values, places = x.topk(k, 1, largest=least > 0)
+        values, positions = x.topk(k, 1, largest=least > 0)
         keys = -x.double().numpy() if least > 0 else x.double().numpy()
-        assert np.array_equal(places.numpy(), np.argsort(keys, axis=1, kind="stable")[:, :k])
-        assert torch.equal(values, x.gather(1, places))
+        assert np.array_equal(positions.numpy(), np.argsort(keys, axis=1, kind="stable")[:, :k])
+        assert torch.equal(values, x.gather(1, positions))
 
 
 @pytest.mark.parametrize("k", [1, 3, 24])

@@ -1,4 +1,4 @@
-"""Kernels that take elements by registers: every length and rest, both sides of each limit."""
+"""Kernels that take elements in SIMD registers: every length and rest, both sides of each limit."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ def test_cumulative_extremes_of_rows_and_columns() -> None:
         x = torch.randint(0, 50, shape).float()
         x[0, 2] = math.nan
         for dim in (0, 1):
-            values, places = x.cummax(dim)
+            values, positions = x.cummax(dim)
             assert np.array_equal(values.numpy(), np.maximum.accumulate(x.numpy(), dim), True)
-            assert np.array_equal(values.numpy(), x.gather(dim, places).numpy(), True)
+            assert np.array_equal(values.numpy(), x.gather(dim, positions).numpy(), True)
             assert np.array_equal(
                 x.cummin(dim)[0].numpy(), np.minimum.accumulate(x.numpy(), dim), True
             )
@@ -131,20 +131,23 @@ def test_operands_in_different_orders_of_memory(dtype: str) -> None:
     for rows, columns in [(8, 8), (9, 65), (33, 40), (64, 64), (70, 130), (129, 257)]:
         x = torch.arange(rows * columns).remainder(100).reshape(rows, columns)
         x = x.to(getattr(torch, dtype))
-        turned = (x.t().contiguous() * 2).t()
+        transposed = (x.t().contiguous() * 2).t()
         doubles = x.to(torch.complex128).numpy()
         for got, wanted in (
-            (x + turned, 3 * doubles),
-            (turned - x[:, :1], 2 * doubles - doubles[:, :1]),
-            (torch.where(turned == 4, x, turned), np.where(doubles == 2, doubles, 2 * doubles)),
-            (torch.addcmul(x, turned, turned), doubles + 4 * doubles**2),
-            (x[::2] + turned[::2], 3 * doubles[::2]),
+            (x + transposed, 3 * doubles),
+            (transposed - x[:, :1], 2 * doubles - doubles[:, :1]),
+            (
+                torch.where(transposed == 4, x, transposed),
+                np.where(doubles == 2, doubles, 2 * doubles),
+            ),
+            (torch.addcmul(x, transposed, transposed), doubles + 4 * doubles**2),
+            (x[::2] + transposed[::2], 3 * doubles[::2]),
         ):
             stored = torch.from_numpy(wanted).real.to(x.dtype)
             assert got.equal(stored), (rows, columns)
 
 
-def test_copies_to_places_slightly_further_into_a_page() -> None:
+def test_copies_to_positions_slightly_further_into_a_page() -> None:
     for ahead in (1, 3, 15, 16, 63, 64, 100):
         for length in (500, 511, 512, 1000, 1021, 5000):
             x = torch.arange(3.0 * 6144).reshape(3, 6144)
@@ -307,9 +310,9 @@ def test_columns_gathered_in_several_cuts() -> None:
 
 def test_scatter_add_of_half_precision_rounds_once() -> None:
     ones = torch.ones(1, 4, dtype=torch.bfloat16)
-    places = torch.zeros(1, 256, dtype=torch.int64)
+    positions = torch.zeros(1, 256, dtype=torch.int64)
     small = torch.full((1, 256), 2.0**-9, dtype=torch.bfloat16)
-    assert ones.scatter_add(1, places, small).tolist() == [[1.5, 1.0, 1.0, 1.0]]
+    assert ones.scatter_add(1, positions, small).tolist() == [[1.5, 1.0, 1.0, 1.0]]
 
 
 @pytest.mark.parametrize("n", [1, 2, 31, 32, 33, 67])
@@ -332,7 +335,7 @@ def test_bfloat16_is_rounded_once_from_float(n: int) -> None:
 
 @pytest.mark.parametrize("rows", [1, 7, 8, 9])
 @pytest.mark.parametrize("n", [1, 127, 128, 129, 300])
-def test_scans_of_rows_by_pieces(rows: int, n: int) -> None:
+def test_scans_of_rows_in_chunks(rows: int, n: int) -> None:
     x = torch.randn(rows, n, dtype=torch.float64, requires_grad=True)
     sums = x.cumsum(1)
     exact = np.cumsum(x.detach().numpy(), 1)
@@ -385,7 +388,7 @@ def test_where_takes_whole_elements(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int16, np.float32, np.int64, np.complex128])
 @pytest.mark.parametrize("lines", [1, 255, 1000, 70000])
-def test_short_pieces_are_joined_line_by_line(dtype: type, lines: int) -> None:
+def test_short_rows_are_joined_line_by_line(dtype: type, lines: int) -> None:
     rng = np.random.default_rng(0)
     a, b, c, d = (rng.integers(0, 90, (lines, width)).astype(dtype) for width in (1, 1, 3, 4))
     x, y, z, four = (torch.from_numpy(array) for array in (a, b, c, d))
@@ -408,11 +411,11 @@ def test_values_before_rows_of_sums_and_products() -> None:
         assert np.array_equal((column[0] * row).numpy(), column[0].numpy() * row.numpy())
 
 
-def test_bytes_are_moved_by_any_number_of_places() -> None:
+def test_bytes_are_shifted_by_any_number() -> None:
     every = torch.arange(256, dtype=torch.uint8)
-    values, places = every[:, None].expand(256, 256).contiguous(), every.expand(256, 256)
-    wide, count = values.int(), places.int().clamp(max=8)
-    assert torch.equal(values << places, (wide << count).to(torch.uint8))
-    assert torch.equal(values >> places, (wide >> count).to(torch.uint8))
+    values, positions = every[:, None].expand(256, 256).contiguous(), every.expand(256, 256)
+    wide, count = values.int(), positions.int().clamp(max=8)
+    assert torch.equal(values << positions, (wide << count).to(torch.uint8))
+    assert torch.equal(values >> positions, (wide >> count).to(torch.uint8))
     assert torch.equal((every << 3).int(), (every.int() << 3) % 256)
     assert (every << 8).tolist() == (every >> 200).tolist() == [0] * 256

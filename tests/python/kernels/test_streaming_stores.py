@@ -21,19 +21,19 @@ LARGE = (1 << 22) + 37  # floats: a little more than 16 MB
     [torch.relu, functional.silu, functional.gelu, lambda x: x + x, lambda x: x > 0],
     ids=["relu", "silu", "gelu", "add", "greater"],
 )
-def test_a_large_result_equals_that_of_its_pieces(
+def test_a_large_result_equals_that_of_its_parts(
     formula: Callable[[Tensor], Tensor], offset: int
 ) -> None:
     x = torch.randn(LARGE)
-    pieces = torch.cat([formula(piece) for piece in x[offset:].split(1 << 20)])
-    assert torch.equal(formula(x[offset:]), pieces)
+    parts = torch.cat([formula(part) for part in x[offset:].split(1 << 20)])
+    assert torch.equal(formula(x[offset:]), parts)
 
 
 def test_a_large_result_may_start_anywhere_and_replace_its_input() -> None:
     x = torch.randn(LARGE)
     out = torch.zeros(LARGE + 8)
     torch.add(x, 1, out=out[3 : LARGE + 3])
-    assert torch.equal(out[3 : LARGE + 3], torch.cat([piece + 1 for piece in x.split(1 << 20)]))
+    assert torch.equal(out[3 : LARGE + 3], torch.cat([part + 1 for part in x.split(1 << 20)]))
     assert out[:3].sum() == 0 and out[LARGE + 3 :].sum() == 0
     expected = functional.silu(x)
     assert torch.equal(functional.silu(x, inplace=True), expected) and x is not expected
@@ -59,7 +59,7 @@ def tanh_gelu(x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("function", [functional.gelu, tanh_gelu, functional.silu, torch.sigmoid])
-def test_functions_by_registers_are_exact_to_some_units(
+def test_functions_in_simd_are_exact_to_some_units(
     function: Callable[[Tensor], Tensor],
 ) -> None:
     x = torch.linspace(-100, 100, 400_001)
@@ -75,7 +75,7 @@ def test_functions_by_registers_are_exact_to_some_units(
 
 
 @pytest.mark.parametrize("function", [functional.gelu, tanh_gelu, functional.silu, torch.sigmoid])
-def test_functions_by_registers_at_their_ends(function: Callable[[Tensor], Tensor]) -> None:
+def test_functions_in_simd_at_their_ends(function: Callable[[Tensor], Tensor]) -> None:
     inf = math.inf
     ends = torch.tensor([inf, -inf, math.nan, 1e12, -1e12, 88.71, -88.71, 0.0], requires_grad=True)
     exact = ends.detach().double().requires_grad_()

@@ -130,7 +130,7 @@ def test_windows_equal_scipys() -> None:
 @pytest.mark.parametrize("n", [1, 2, 4, 6, 8, 12, 16, 30, 64, 128, 250])
 @pytest.mark.parametrize("count", [1, 3, 17, 130, 300])
 def test_many_lines_of_any_length_and_spacing(n: int, count: int) -> None:
-    """Lines are turned several at a time: as rows, as columns, and as parts of longer rows."""
+    """Lines are transposed several at a time: as rows, as columns, and as parts of longer rows."""
     rng = np.random.default_rng(n)
     values = rng.normal(size=(2, count, n + 1)) + 1j * rng.normal(size=(2, count, n + 1))
     x = torch.from_numpy(values)

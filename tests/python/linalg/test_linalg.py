@@ -361,7 +361,7 @@ def test_small_systems_in_batches(n: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 3), (2, 5), (8, 3), (8, 8), (9, 8)])
 def test_singular_values_of_small_matrices(shape: tuple[int, int], dtype: Any) -> None:
-    """Columns are turned in batches; other algorithms give the same values."""
+    """Columns are rotated in batches; other algorithms give the same values."""
     a = random(13, *shape)
     a[1] = 0
     a[2] = torch.ones(shape, dtype=a.dtype)
@@ -411,7 +411,7 @@ def test_factors_without_exchanges_have_shapes_on_meta() -> None:
         torch.linalg.lu(torch.eye(3), pivot=False)
 
 
-def test_inner_products_of_vectors_refuse_truth_values_as_dot_does():
+def test_inner_products_of_vectors_refuse_bools_as_dot_does():
     for size in (0, 3):
         with pytest.raises(NotImplementedError, match="Bool"):
             torch.inner(torch.ones(size, dtype=torch.bool), torch.ones(size, dtype=torch.bool))

@@ -17,8 +17,8 @@ def test_triangular_systems_are_solved(dtype: torch.dtype, n: int) -> None:
         a = torch.randn(3, n, n, dtype=torch.float64) / n + 2 * torch.eye(n, dtype=torch.float64)
         b = torch.randn(3, n, columns, dtype=torch.float64)
         for case in range(8):
-            upper, unit, turned = bool(case & 1), bool(case & 2), bool(case & 4)
-            whole = a.mT if turned else a
+            upper, unit, transposed = bool(case & 1), bool(case & 2), bool(case & 4)
+            whole = a.mT if transposed else a
             triangle = whole.triu() if upper else whole.tril()
             if unit:
                 triangle = triangle - torch.diag_embed(triangle.diagonal(dim1=-2, dim2=-1))

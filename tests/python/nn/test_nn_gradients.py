@@ -93,12 +93,12 @@ def dimensional_cases(d: int, shape: tuple[int, ...]) -> dict[str, tuple[Make, l
         "ReflectionPad": (of("ReflectionPad", padding), [two]),
         "ReplicationPad": (of("ReplicationPad", padding), [two]),
         "ZeroPad": (of("ZeroPad", padding), [two]),
-        "MaxUnpool": (of("MaxUnpool", 2), [(1, 2, *((2,) * d)), unpool_places(d)]),
+        "MaxUnpool": (of("MaxUnpool", 2), [(1, 2, *((2,) * d)), unpool_positions(d)]),
     }
     return {f"{name}{d}d": case for name, case in found.items()}
 
 
-def unpool_places(d: int) -> torch.Tensor:
+def unpool_positions(d: int) -> torch.Tensor:
     x = torch.rand(1, 2, *((4,) * d), dtype=torch.float64)
     pool = getattr(nn.functional, f"max_pool{d}d")
     return pool(x, 2, return_indices=True)[1]

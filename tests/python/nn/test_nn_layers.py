@@ -24,7 +24,7 @@ def close(got: torch.Tensor, want: Any, tolerance: float = 1e-5) -> bool:
 
 
 def test_linear_of_rows_in_any_order() -> None:
-    """Of batches that were turned, cut or repeated: the result and the gradients are a copy's."""
+    """Of batches transposed, cut or repeated: the result and the gradients are a copy's."""
     x = torch.randn(5, 7, 3, 20, dtype=torch.float64)
     layer = torch.nn.Linear(20, 33, dtype=torch.float64)
     for rows in (

@@ -1,4 +1,4 @@
-"""linear_cross_entropy, in one piece and in chunks, and products of groups of matrices."""
+"""linear_cross_entropy, at once and in chunks, and products of groups of matrices."""
 
 from __future__ import annotations
 

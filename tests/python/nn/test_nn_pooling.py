@@ -1,4 +1,4 @@
-"""Pooling at its edges: overwritten places of maxima, empty inputs and empty outputs."""
+"""Pooling at its edges: overwritten indices of maxima, empty inputs and empty outputs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from flambeau.nn import functional as F
         lambda x: F.fractional_max_pool2d(x, 2, output_size=5, return_indices=True),
     ],
 )
-def test_backward_refuses_places_that_were_overwritten(pool: Callable[..., Any]) -> None:
+def test_backward_refuses_indices_that_were_overwritten(pool: Callable[..., Any]) -> None:
     out, indices = pool(torch.randn(1, 2, 16, 16, requires_grad=True))
     indices.fill_(10**9)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
@@ -67,8 +67,8 @@ def test_windows_far_larger_than_the_input_take_no_time() -> None:
     x = torch.tensor([[1.0, 4.0, 2.0]])
     huge = 2**40
     assert F.max_pool1d(x, huge, ceil_mode=True).tolist() == [[4.0]]
-    values, places = F.max_pool1d(x, huge, 1, huge // 2, return_indices=True)
-    assert values.tolist() == [[4.0] * 4] and places.tolist() == [[1] * 4]
+    values, positions = F.max_pool1d(x, huge, 1, huge // 2, return_indices=True)
+    assert values.tolist() == [[4.0] * 4] and positions.tolist() == [[1] * 4]
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])

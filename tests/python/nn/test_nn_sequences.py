@@ -154,8 +154,8 @@ def test_folding_undoes_unfolding_but_for_overlaps() -> None:
 
 def test_unpooling_puts_maxima_back() -> None:
     image = torch.randn(1, 2, 4, 4)
-    pooled, places = F.max_pool2d(image, 2, return_indices=True)
-    back = F.max_unpool2d(pooled, places, 2)
+    pooled, positions = F.max_pool2d(image, 2, return_indices=True)
+    back = F.max_unpool2d(pooled, positions, 2)
     assert torch.equal(F.max_pool2d(back.abs(), 2), pooled.abs())
     assert int((back != 0).sum()) == pooled.numel()
 

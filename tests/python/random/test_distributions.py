@@ -201,7 +201,7 @@ def test_bijections_are_inverted_and_their_jacobians_are_those_of_autograd(t):
     jacobian = torch.autograd.functional.jacobian(t, x)
     logs = t.log_abs_det_jacobian(x, y)
     if t.domain.event_dim:
-        # The last piece of the stick follows from the others; the matrix is triangular.
+        # The last part of the stick follows from the others; the matrix is triangular.
         expected = jacobian[:-1].diagonal().abs().log().sum()
     else:
         expected = jacobian.diagonal().abs().log()

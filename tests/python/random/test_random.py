@@ -101,14 +101,14 @@ def test_seed_is_unpredictable_and_returned() -> None:
 def test_generators_copy_and_pickle() -> None:
     generator = torch.Generator().manual_seed(3)
     torch.rand(5, generator=generator)
-    twins = [
+    copies = [
         generator.clone_state(),
         pickle.loads(pickle.dumps(generator)),
         copy.deepcopy(generator),
     ]
     want = torch.rand(4, generator=generator)
-    for twin in twins:
-        assert torch.equal(torch.rand(4, generator=twin), want)
+    for copied in copies:
+        assert torch.equal(torch.rand(4, generator=copied), want)
 
 
 def test_gradients_of_draws() -> None:

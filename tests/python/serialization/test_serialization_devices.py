@@ -76,7 +76,7 @@ def test_nested_tensors_are_saved_by_their_buffers() -> None:
     assert back.is_nested and all(map(torch.equal, back.unbind(), parts))
 
 
-def test_unknown_places_are_named_in_the_error() -> None:
+def test_unknown_devices_are_named_in_the_error() -> None:
     with pytest.raises(RuntimeError, match=r"don't know how to restore.*\(tagged with moon\)"):
         torch.load(_saved(torch.ones(2)), map_location="moon")
 

@@ -498,7 +498,7 @@ def test_gradients_by_other_coordinates_reach_the_values_of_hybrid_tensors() -> 
     assert torch.equal(values.grad, torch.stack([grad[0, 2], grad[1, 0], grad[1, 2]]))
 
 
-def test_places_named_by_keywords_and_from_the_end() -> None:
+def test_positions_named_by_keywords_and_from_the_end() -> None:
     assert torch.equal(coo().permute(dims=(1, 0)).to_dense(), DENSE.t())
     rows = torch.tensor([-1, 0])
     assert torch.equal(coo().index_select(0, rows).to_dense(), DENSE[rows])

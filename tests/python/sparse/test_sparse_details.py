@@ -76,8 +76,8 @@ def test_masks_of_blocks_choose_blocks(layout: Any) -> None:
     mask[0, 5] = 1
     blocks = mask.to_sparse(layout=layout, blocksize=(2, 3))
     result = full.sparse_mask(blocks)
-    places = blocks.to_dense().reshape(2, 2, 2, 3).amax((1, 3), keepdim=True)
-    chosen = full.reshape(2, 2, 2, 3) * places
+    positions = blocks.to_dense().reshape(2, 2, 2, 3).amax((1, 3), keepdim=True)
+    chosen = full.reshape(2, 2, 2, 3) * positions
     assert result.layout is layout and result.values().shape == blocks.values().shape
     assert torch.equal(result.to_dense(), chosen.reshape(4, 6))
 
@@ -187,12 +187,12 @@ def test_batches_of_compressed_matrices_are_taken_apart() -> None:
 
 def test_samples_of_a_batch_of_products() -> None:
     a, b = torch.randn(2, 2, 3), torch.randn(2, 3, 2)
-    places = torch.ones(2, 2, 2).to_sparse_csr()
-    result = torch.sparse.sampled_addmm(places, a, b, beta=2.0)
+    positions = torch.ones(2, 2, 2).to_sparse_csr()
+    result = torch.sparse.sampled_addmm(positions, a, b, beta=2.0)
     torch.testing.assert_close(result.to_dense(), 2 + a @ b)
 
 
-def test_sizes_and_places_of_another_tensor() -> None:
+def test_sizes_and_positions_of_another_tensor() -> None:
     for layout in (torch.sparse_coo, torch.sparse_csr):
         x = torch.zeros(3, 3).to_sparse(layout=layout)
         assert x.resize_as_sparse_(torch.eye(2).to_sparse(layout=layout)).shape == (2, 2)
@@ -266,7 +266,7 @@ def test_a_single_number_made_sparse_does_not_share_memory():
 
 
 @pytest.mark.parametrize("density", [0.0, 0.05, 0.5, 1.0])
-def test_places_that_two_sparse_tensors_share(density: float) -> None:
+def test_positions_that_two_sparse_tensors_share(density: float) -> None:
     torch.manual_seed(0)
     shape = (40, 30)
     a = torch.randn(shape) * (torch.rand(shape) < density)

@@ -198,9 +198,9 @@ def test_clipping_sparse_gradients() -> None:
 def test_a_sparse_gradient_is_copied_and_saved() -> None:
     table = nn.Embedding(4, 2, sparse=True)
     table(torch.tensor([1, 1])).sum().backward()
-    twin = copy.deepcopy(table.weight.grad)
-    assert twin.is_sparse and twin is not table.weight.grad
-    torch.testing.assert_close(twin, table.weight.grad)
+    copied = copy.deepcopy(table.weight.grad)
+    assert copied.is_sparse and copied is not table.weight.grad
+    torch.testing.assert_close(copied, table.weight.grad)
     file = io.BytesIO()
     torch.save(
         {"grad": table.weight.grad, "rows": table.weight.grad.to_dense().to_sparse_csr()}, file
@@ -212,7 +212,7 @@ def test_a_sparse_gradient_is_copied_and_saved() -> None:
 
 
 def test_gradients_have_the_layout_that_the_op_gives_them() -> None:
-    """As in PyTorch: torch.sparse.mm and sparse.sum keep the places, mm and sum do not."""
+    """As in PyTorch: torch.sparse.mm and sparse.sum keep the indices, mm and sum do not."""
     other = torch.arange(6.0).reshape(3, 2)
 
     def grad_of(function: Any) -> Any:

@@ -84,8 +84,8 @@ def test_the_functions_have_a_second_home():
 @pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
 def test_sparse_masked_tensors_hold_what_they_store(layout: torch.layout) -> None:
     data, mask = torch.tensor([[0.0, 1], [2, 3]]), torch.tensor([[True, False], [False, True]])
-    places = mask.to_sparse(layout=layout)
-    tensor = torch.masked.masked_tensor(data.sparse_mask(places), places)
+    positions = mask.to_sparse(layout=layout)
+    tensor = torch.masked.masked_tensor(data.sparse_mask(positions), positions)
     assert torch.cos(tensor).get_data().layout is layout
     assert torch.equal(torch.cos(tensor).to_tensor(9.0), torch.cos(data).masked_fill(~mask, 9.0))
     assert (tensor + tensor).to_tensor(9.0).tolist() == [[0, 9], [9, 6]]
@@ -93,7 +93,7 @@ def test_sparse_masked_tensors_hold_what_they_store(layout: torch.layout) -> Non
     assert tensor.to_dense().get_data().layout is torch.strided
     assert "--" in repr(tensor)
     with pytest.raises(TypeError, match="same layout"):
-        torch.masked.masked_tensor(data, places)
+        torch.masked.masked_tensor(data, positions)
 
 
 def test_aliases_of_functions_take_masked_tensors() -> None:

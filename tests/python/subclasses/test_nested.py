@@ -200,8 +200,8 @@ def test_attention_over_components_of_different_lengths(causal):
 def test_matrix_products(jagged, strided):
     weight = torch.randn(3, 2)
     assert_components(jagged @ weight, [x @ weight for x in parts()])
-    turned = strided.transpose(1, 2)
-    assert_components(torch.matmul(strided, turned), [x @ x.t() for x in parts()])
+    transposed = strided.transpose(1, 2)
+    assert_components(torch.matmul(strided, transposed), [x @ x.t() for x in parts()])
     gram = torch.matmul(jagged.transpose(1, 2), jagged)
     torch.testing.assert_close(gram, torch.stack([x.t() @ x for x in parts()]))
 
@@ -279,13 +279,13 @@ def test_nothing_is_filled_up_only_where_there_is_something() -> None:
 PIECES = [(2, 3), (4, 3), (1, 3)]
 
 
-def _pieces(layout=torch.strided):
+def _example(layout=torch.strided):
     return torch.nested.nested_tensor([torch.randn(s) for s in PIECES], layout=layout)
 
 
 @pytest.mark.parametrize("product", [torch.bmm, torch.matmul])
 def test_each_component_has_its_matrix_of_a_batch(product):
-    nested, batch = _pieces(), torch.randn(3, 3, 2)
+    nested, batch = _example(), torch.randn(3, 3, 2)
     found = product(nested, batch)
     for mine, x, matrix in zip(found.unbind(), nested.unbind(), batch):
         assert torch.allclose(mine, x @ matrix)
@@ -295,11 +295,11 @@ def test_each_component_has_its_matrix_of_a_batch(product):
 
 def test_a_dense_batch_is_no_operand_beside_a_strided_one():
     with pytest.raises(RuntimeError, match="Expected both self and other to be nested"):
-        _pieces() * torch.ones(3, 1, 1)
+        _example() * torch.ones(3, 1, 1)
 
 
 def test_some_of_the_components():
-    nested = _pieces()
+    nested = _example()
     part = nested.narrow(0, 1, 2)
     assert [tuple(x.shape) for x in part.unbind()] == PIECES[1:]
     assert torch.equal(part.unbind()[1], nested.unbind()[2])
@@ -308,8 +308,8 @@ def test_some_of_the_components():
             nested.narrow(*wrong)
 
 
-def test_pieces_of_the_last_dimension_and_places_in_memory():
-    nested = _pieces()
+def test_parts_of_the_last_dimension_and_offsets():
+    nested = _example()
     one, two = nested.split_with_sizes([1, 2], -1)
     assert torch.equal(one.unbind()[1], nested.unbind()[1][:, :1])
     assert torch.equal(two.unbind()[1], nested.unbind()[1][:, 1:])
@@ -320,7 +320,7 @@ def test_pieces_of_the_last_dimension_and_places_in_memory():
 
 
 def test_chunks_of_a_jagged_batch_and_no_stack_of_it():
-    nested = _pieces(torch.jagged)
+    nested = _example(torch.jagged)
     first, second = nested.chunk(2, 0)
     assert [tuple(x.shape) for x in (*first.unbind(), *second.unbind())] == PIECES
     with pytest.raises(RuntimeError, match="dim=0"):

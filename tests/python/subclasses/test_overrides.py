@@ -192,7 +192,7 @@ def test_operators_attributes_and_methods_name_themselves(expression: str, names
         assert result.as_subclass(torch.Tensor).equal(plain)
 
 
-def test_the_truth_of_a_tensor_is_no_tensor() -> None:
+def test_the_bool_of_a_tensor_is_no_tensor() -> None:
     class Stubborn(torch.Tensor):
         @classmethod
         def __torch_function__(cls, function, types, args=(), kwargs=None):  # type: ignore

@@ -17,9 +17,9 @@ KINDS = sorted(LIMITS)
 def by_hand(x, scale, zero, name):
     """PyTorch's formula, in single precision, which NumPy rounds to even as well."""
     inverse = np.float32(1) / np.asarray(scale, dtype=np.float32)
-    places = np.rint(x.numpy() * inverse) + np.asarray(zero, dtype=np.float32)
+    positions = np.rint(x.numpy() * inverse) + np.asarray(zero, dtype=np.float32)
     low, high = LIMITS[name]
-    return np.clip(places.astype(np.float64), low, high).astype(np.int64)
+    return np.clip(positions.astype(np.float64), low, high).astype(np.int64)
 
 
 def sample(name="quint8", shape=(2, 3, 4, 5), scale=0.05, zero=3):
@@ -498,18 +498,18 @@ def test_channels_of_every_layout(name, axis, inexact):
     wide = (x * scales.reciprocal().view(shape)).numpy()
     if inexact:
         zeros = zeros + 0.3
-        places = np.rint(wide + zeros.view(shape).numpy())
+        positions = np.rint(wide + zeros.view(shape).numpy())
     else:
-        places = np.rint(wide) + zeros.view(shape).float().numpy()
-    places = np.clip(places.astype("float64"), *LIMITS[name])
-    real = (places.astype("float32") - zeros.view(shape).float().numpy()) * scales.view(
+        positions = np.rint(wide) + zeros.view(shape).float().numpy()
+    positions = np.clip(positions.astype("float64"), *LIMITS[name])
+    real = (positions.astype("float32") - zeros.view(shape).float().numpy()) * scales.view(
         shape
     ).numpy()
-    turned = x.permute(2, 0, 1).contiguous().permute(1, 2, 0)
-    for each in (x, turned, torch.stack([x, x], -1)[..., 0]):
+    transposed = x.permute(2, 0, 1).contiguous().permute(1, 2, 0)
+    for each in (x, transposed, torch.stack([x, x], -1)[..., 0]):
         made = torch.quantize_per_channel(each, scales, zeros, axis, getattr(torch, name))
         assert made.stride() == (each + 0).stride()
-        assert made.int_repr().tolist() == places.tolist()
+        assert made.int_repr().tolist() == positions.tolist()
         assert made.dequantize().tolist() == real.tolist()
         assert made.dequantize().stride() == made.stride()
 

@@ -162,8 +162,8 @@ def test_dlpack_on_the_cpu_has_no_stream():
 
 
 def test_resize_to_the_same_sizes_keeps_the_strides():
-    turned = torch.arange(6.0).view(2, 3).t()[1:]
-    assert turned.resize_(2, 2).tolist() == [[1.0, 4.0], [2.0, 5.0]]
+    transposed = torch.arange(6.0).view(2, 3).t()[1:]
+    assert transposed.resize_(2, 2).tolist() == [[1.0, 4.0], [2.0, 5.0]]
     assert torch.empty(3, 2).t().resize_as_(torch.empty(2, 3)).stride() == (1, 2)
     formatted = torch.empty(3, 2).t().resize_((2, 3), memory_format=torch.contiguous_format)
     assert formatted.stride() == (3, 1)

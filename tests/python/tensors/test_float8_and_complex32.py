@@ -53,8 +53,8 @@ def test_conversions_are_pytorchs_bit_for_bit(name: str) -> None:
     ]
     assert " ".join(found) == DIGESTS[name]
     # Layouts and other dtypes change nothing.
-    turned = floats.view(256, 256).t().to(dtype)
-    assert same_bytes(turned.t(), floats.to(dtype).view(256, 256))
+    transposed = floats.view(256, 256).t().to(dtype)
+    assert same_bytes(transposed.t(), floats.to(dtype).view(256, 256))
     integers = torch.arange(-300, 300)
     for other in (torch.int64, torch.float64, torch.complex64, torch.complex32):
         assert same_bytes(integers.to(other).to(dtype), integers.float().to(dtype))
@@ -188,7 +188,7 @@ def test_complex32_computes_what_pytorch_computes() -> None:
             refused()
 
 
-def test_complex32_is_added_at_places_and_read_there_with_gradients() -> None:
+def test_complex32_is_added_at_positions_and_read_there_with_gradients() -> None:
     x = torch.tensor([1 + 2j, 3 - 4j, 0.5j], dtype=torch.complex32, requires_grad=True)
     at = torch.tensor([2, 0, 2])
     (x[at] * torch.tensor([1.0, 2.0, 3.0], dtype=torch.float16)).abs().backward(

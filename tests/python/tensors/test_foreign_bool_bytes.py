@@ -108,7 +108,7 @@ def test_nonzero_keeps_within_its_memory_whatever_the_bytes_are():
     assert part.nonzero().view(-1).tolist() == list(range(990))
 
 
-def test_empty_bools_hold_truth_values():
+def test_empty_bools_hold_bools():
     for _ in range(5):
         torch.full((4096,), 7, dtype=torch.uint8)
         made = [

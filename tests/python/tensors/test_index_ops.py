@@ -1,4 +1,4 @@
-"""Indexing ops beyond their samples: repeated places, threads, shared memory, bad indices."""
+"""Indexing ops beyond their samples: repeated indices, threads, shared memory, bad indices."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ F64 = torch.float64
 
 
 @pytest.mark.parametrize("columns", [33, 300])
-def test_repeated_places_add_up_in_order_whatever_the_threads(columns: int) -> None:
+def test_repeated_indices_add_up_in_order_whatever_the_threads(columns: int) -> None:
     torch.manual_seed(0)
     source = torch.randn(4000, columns)
     index = torch.randint(0, 7, (4000,))
@@ -139,7 +139,7 @@ def test_copying_slices_into_expanded_memory_is_refused_before_anything_else() -
         torch.zeros(2, 3).expand(2, 2, 3).index_copy_(0, torch.tensor([0, 1]), torch.zeros(2, 3))
 
 
-def test_a_number_that_is_scattered_first_needs_no_room() -> None:
+def test_a_number_that_is_scattered_first_needs_no_memory() -> None:
     first = torch.zeros(0, dtype=torch.int64)
     assert torch.ones(2, dtype=torch.int64).scatter_(0, first, -float("inf")).tolist() == [1, 1]
 
@@ -153,7 +153,9 @@ def test_the_gradient_of_take_lies_as_its_input_does() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize(("targets", "rows", "columns"), [(7, 500, 33), (9000, 20, 1500)])
-def test_rows_of_a_narrow_dtype_that_meet_are_added_in_float(dtype, targets, rows, columns) -> None:
+def test_rows_of_a_narrow_dtype_that_coincide_are_added_in_float(
+    dtype, targets, rows, columns
+) -> None:
     torch.manual_seed(0)
     table, source = torch.randn(targets, columns).to(dtype), torch.randn(rows, columns).to(dtype)
     index = torch.randint(0, targets, (rows,))
@@ -176,16 +178,16 @@ def test_an_expanded_index_writes_slices_as_a_whole_one_does(reduce) -> None:
 
 @pytest.mark.parametrize("size", [1, 2, 31, 33, 1000, 4096, 4097])
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64])
-def test_rows_gathered_by_registers(dtype: torch.dtype, size: int) -> None:
-    count = (1 << 23) // (4 * 1100) if size == 1000 else 3  # the most go past the cache
+def test_rows_gathered_in_simd(dtype: torch.dtype, size: int) -> None:
+    count = (1 << 23) // (4 * 1100) if size == 1000 else 3  # the most are stored non-temporally
     x = torch.randint(-30000, 30000, (count, size)).to(dtype)
-    places = torch.randint(0, size, (count, 4 * 1100 + 7))
-    places[:, -2:] = size - 1
-    expected = x.flatten()[places + torch.arange(count)[:, None] * size]
-    assert torch.equal(x.gather(1, places), expected)
-    assert torch.equal(x.gather(1, places[:, 5:]), expected[:, 5:])
+    positions = torch.randint(0, size, (count, 4 * 1100 + 7))
+    positions[:, -2:] = size - 1
+    expected = x.flatten()[positions + torch.arange(count)[:, None] * size]
+    assert torch.equal(x.gather(1, positions), expected)
+    assert torch.equal(x.gather(1, positions[:, 5:]), expected[:, 5:])
     for wrong, place in ((size, 0), (size, 40), (-1, 77), (1 << 32, -1)):
-        broken = places.clone()
+        broken = positions.clone()
         broken[-1, place] = wrong
         with pytest.raises(RuntimeError, match="out of bounds"):
             x.gather(1, broken)
@@ -195,18 +197,18 @@ def test_rows_gathered_by_registers(dtype: torch.dtype, size: int) -> None:
 def test_sums_of_many_elements_of_a_narrow_dtype_are_rounded_once(dtype) -> None:
     count = 9000
     first = torch.zeros(count, dtype=torch.int64)
-    places = first[:, None].expand(count, 4)
+    positions = first[:, None].expand(count, 4)
     ones, zeros = torch.ones(count, 4, dtype=dtype), torch.zeros(2, 4, dtype=dtype)
     expected = torch.tensor(float(count)).to(dtype)
     results = [
         zeros.index_add(0, first, ones),
         zeros.t().contiguous().index_add_(1, first, ones.t()).t(),
-        zeros.scatter_add(0, places, ones),
-        zeros.clone().scatter_add_(0, places, ones),
-        zeros.scatter_reduce(0, places, ones, "sum"),
+        zeros.scatter_add(0, positions, ones),
+        zeros.clone().scatter_add_(0, positions, ones),
+        zeros.scatter_reduce(0, positions, ones, "sum"),
     ]
     for pick in (
-        lambda x: x.gather(0, places),
+        lambda x: x.gather(0, positions),
         lambda x: x.index_select(0, first),
     ):
         leaf = zeros.clone().requires_grad_()

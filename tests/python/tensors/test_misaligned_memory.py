@@ -14,7 +14,7 @@ import flambeau as torch
 DTYPES = "int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
 
 
-def askew(values, dtype, offset=1):
+def misaligned(values, dtype, offset=1):
     """A tensor with these values from byte `offset` of a buffer on, and the buffer."""
     x = torch.tensor(values, dtype=dtype)
     memory = bytearray(x.numel() * x.itemsize + offset)
@@ -24,9 +24,9 @@ def askew(values, dtype, offset=1):
 
 @pytest.mark.parametrize("name", DTYPES)
 @pytest.mark.parametrize("offset", [1, 2, 3, 4, 8])
-def test_elements_askew_are_read_and_written(name, offset):
+def test_misaligned_elements_are_read_and_written(name, offset):
     dtype = getattr(torch, name)
-    x, memory = askew([1, 2, 3, 4], dtype, offset)
+    x, memory = misaligned([1, 2, 3, 4], dtype, offset)
     plain = torch.tensor([1, 2, 3, 4], dtype=dtype)
     assert x.tolist() == plain.tolist()
     assert x[1].item() == 2
@@ -44,8 +44,8 @@ def test_elements_askew_are_read_and_written(name, offset):
     assert bytes(memory[offset:]) == bytes(x.clone().view(torch.uint8).tolist())
 
 
-def test_results_go_to_memory_askew():
-    out, memory = askew([0.0] * 300_000, torch.float32)
+def test_results_go_to_misaligned_memory():
+    out, memory = misaligned([0.0] * 300_000, torch.float32)
     x = torch.arange(300_000.0)
     assert torch.exp(x / 1e6, out=out) is out
     assert torch.equal(out, torch.exp(x / 1e6))
@@ -63,7 +63,7 @@ def test_wider_dtypes_over_bytes_that_begin_anywhere():
     assert (z + 1).tolist() == list(range(2, 34))
 
 
-def test_arrays_askew_are_shared():
+def test_misaligned_arrays_are_shared():
     array = np.frombuffer(bytearray(33), "u1", offset=1).view("f8")
     x = torch.from_numpy(array)
     x += 1.5
@@ -72,27 +72,27 @@ def test_arrays_askew_are_shared():
     assert np.asarray(x).tolist() == [1.5] * 4
 
 
-def test_gradients_flow_through_elements_askew():
-    x, _ = askew([1.0, 2.0, 3.0], torch.float64)
+def test_gradients_flow_through_misaligned_elements():
+    x, _ = misaligned([1.0, 2.0, 3.0], torch.float64)
     x.requires_grad_()
-    (x * x).backward(askew([1.0, 10.0, 100.0], torch.float64)[0])
+    (x * x).backward(misaligned([1.0, 10.0, 100.0], torch.float64)[0])
     assert x.grad.tolist() == [2, 40, 600]
     torch.optim.SGD([x], lr=0.5).step()
     assert x.tolist() == [0, -18, -297]
-    index, _ = askew([2, 0], torch.int64)
+    index, _ = misaligned([2, 0], torch.int64)
     assert torch.tensor([5, 6, 7])[index].tolist() == [7, 5]
-    assert torch.where(askew([1.0, 0.0], torch.float32)[0] > 0, 1, 2).tolist() == [1, 2]
+    assert torch.where(misaligned([1.0, 0.0], torch.float32)[0] > 0, 1, 2).tolist() == [1, 2]
 
 
 def test_every_tensor_that_an_op_writes_gets_its_result():
     x = torch.tensor([[3.0, 1.0], [2.0, 5.0]])
-    values, indices = askew([0.0, 0.0], torch.float32)[0], askew([0, 0], torch.int64)[0]
+    values, indices = misaligned([0.0, 0.0], torch.float32)[0], misaligned([0, 0], torch.int64)[0]
     found = torch.max(x, 1, out=(values, indices))
     assert found[0] is values
     assert found[1] is indices
     assert values.tolist() == [3, 5]
     assert indices.tolist() == [0, 1]
-    lists = [askew([1.0, 2.0], torch.float32)[0] for _ in range(2)]
+    lists = [misaligned([1.0, 2.0], torch.float32)[0] for _ in range(2)]
     torch._foreach_add_(lists, 1)
     torch._foreach_mul_(lists, [torch.tensor(2.0), 3.0 * torch.ones(2)])
     assert [y.tolist() for y in lists] == [[4, 6], [6, 9]]
@@ -115,7 +115,11 @@ def test_complex_numbers_that_lie_at_multiples_of_their_parts_only(dtype):
     assert torch.cat([z, z])[12:15].tolist() == [7, 1 + 1j, 2 + 2j]
 
 
-def test_split_reads_places_that_lie_askew() -> None:
-    places = torch.frombuffer(bytearray(2 + 16), dtype=torch.int64, offset=2, count=2)
-    places.copy_(torch.tensor([1, 3]))
-    assert [part.tolist() for part in torch.arange(5).tensor_split(places)] == [[0], [1, 2], [3, 4]]
+def test_split_reads_positions_that_are_misaligned() -> None:
+    positions = torch.frombuffer(bytearray(2 + 16), dtype=torch.int64, offset=2, count=2)
+    positions.copy_(torch.tensor([1, 3]))
+    assert [part.tolist() for part in torch.arange(5).tensor_split(positions)] == [
+        [0],
+        [1, 2],
+        [3, 4],
+    ]

@@ -261,7 +261,7 @@ def test_errors(error: type[Exception], message: str, call: Callable[[Any], Any]
         call(torch.arange(6.0).reshape(2, 3))
 
 
-def test_truth_of_all_elements_keeps_dimensions() -> None:
+def test_bool_of_all_elements_keeps_dimensions() -> None:
     assert torch.all(torch.ones(2, 3), keepdim=True).shape == (1, 1)
     assert torch.any(torch.zeros(2, 3), keepdim=True).tolist() == [[False]]
 
@@ -359,10 +359,10 @@ def test_the_largest_of_rows_in_every_order(k: int, dtype: torch.dtype) -> None:
         rising = torch.arange(n, dtype=dtype)
         rows = torch.stack([rising, rising.flip(0), rising[torch.randperm(n)], rising % 7])
         for largest in (True, False):
-            values, places = rows.topk(k, largest=largest)
+            values, positions = rows.topk(k, largest=largest)
             assert torch.equal(values, rows.sort(descending=largest, stable=True)[0][:, :k])
-            assert torch.equal(rows.gather(1, places), values)
-            assert all(len(set(row)) == k for row in places.tolist())
+            assert torch.equal(rows.gather(1, positions), values)
+            assert all(len(set(row)) == k for row in positions.tolist())
 
 
 def test_dimensions_to_count_along_may_be_given_one_by_one_to_the_method():
@@ -414,12 +414,12 @@ def test_nothing_is_read_along_several_dimensions_of_which_one_is_empty(
     sizes: tuple[int, ...], dtype: torch.dtype
 ) -> None:
     x = torch.empty(sizes, dtype=dtype)
-    for turned in (x, x.transpose(1, 2)):
+    for transposed in (x, x.transpose(1, 2)):
         with pytest.warns(UserWarning, match="degrees of freedom"):
-            variance, mean = torch.var_mean(turned, (1, 2))
+            variance, mean = torch.var_mean(transposed, (1, 2))
         assert variance.isnan().all() and mean.isnan().all() and mean.shape == (5, 3)
-        assert turned.sum((1, 2)).eq(0).all() and turned.mean((1, 2)).isnan().all()
-        assert torch.linalg.vector_norm(turned, 3, (1, 2)).eq(0).all()
+        assert transposed.sum((1, 2)).eq(0).all() and transposed.mean((1, 2)).isnan().all()
+        assert torch.linalg.vector_norm(transposed, 3, (1, 2)).eq(0).all()
 
 
 @pytest.mark.parametrize("n", [0, 1, 3, 5000])

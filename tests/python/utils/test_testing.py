@@ -53,7 +53,7 @@ def test_different(actual, expected, message) -> None:
         assert_close(actual, expected)
 
 
-def test_the_message_counts_and_places() -> None:
+def test_the_message_counts_and_positions() -> None:
     with pytest.raises(AssertionError) as error:
         assert_close(T([[1.0, 2.0], [3.0, 4.0]]), T([[1.0, 2.0], [3.0, 5.0]]))
     assert str(error.value) == (
