@@ -12,7 +12,7 @@ namespace kernels {
 #define ROW_SLOT(name) inline constinit ElementwiseSlot name{#name};
 #define UNARY(name, dtypes, value, keeps, gradient, doc, ...) ROW_SLOT(name)
 #define PREDICATE(name, dtypes, value, doc, ...) ROW_SLOT(name)
-#define UNARY1(name, p, p_default, dtypes, value, keeps, gradient, doc) ROW_SLOT(name)
+#define UNARY1(name, p, p_default, dtypes, value, keeps, gradient, doc, ...) ROW_SLOT(name)
 #define UNARY2(name, p, p_default, q, q_default, dtypes, value, keeps, gradient, doc, ...) \
   ROW_SLOT(name)
 #define KERNEL2(name, dtypes, value) ROW_SLOT(name)

@@ -53,11 +53,22 @@ inline void invoke(const OpCall& call, Result& result) {
   call.op().invoke(call.op().function, call.values, result);
 }
 
+// What a function wrote while it made its result is no write to the result: version 0.
+inline bool may_have_writes(const Result& result) {
+  return result.tensor.defined() ? static_cast<bool>(result.tensor->version)
+                                 : !result.tensors.empty();
+}
+void forget_writes(const OpCall& call, Result& result);
+
 inline void call(const OpCall& call, uint8_t special, Result& result) {
   if ((special & ~call.family.takes) | active_layers | profiling()) [[unlikely]]
     return call_layers(call, special, result);
-  if (!call.family.inplace_by_copy && !call.has_out) [[likely]]
-    return invoke(call, result);
+  if (!call.family.inplace_by_copy && !call.has_out) [[likely]] {
+    invoke(call, result);
+    if (may_have_writes(result)) [[unlikely]]
+      forget_writes(call, result);
+    return;
+  }
   call_function(call, result);
 }
 

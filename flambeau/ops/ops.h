@@ -18,8 +18,8 @@ namespace flambeau {
   Tensor name(const Tensor& input);                           \
   Tensor name##_(const Tensor& self);
 #define PREDICATE(name, dtypes, value, doc, ...) Tensor name(const Tensor& input);
-#define UNARY1(name, p, p_default, dtypes, value, keeps, gradient, doc) \
-  Tensor name(const Tensor& input, const Scalar& p);                    \
+#define UNARY1(name, p, p_default, dtypes, value, keeps, gradient, doc, ...) \
+  Tensor name(const Tensor& input, const Scalar& p);                         \
   Tensor name##_(const Tensor& self, const Scalar& p);
 #define UNARY2(name, p, p_default, q, q_default, dtypes, value, keeps, gradient, doc, ...) \
   Tensor name(const Tensor& input, const Scalar& p, const Scalar& q);                      \

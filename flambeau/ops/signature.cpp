@@ -215,6 +215,7 @@ bool first_is_self(const Overload& overload) {
 
 void enter(Family& into, const OpDef* op) {
   if (op->flags & OpDef::out_form) {
+    if (into.has(OpDef::no_out) && !into.takes_out) return;
     into.out_forms.push_back(read_overload(op));
     return;
   }
@@ -228,7 +229,8 @@ void enter(Family& into, const OpDef* op) {
   const bool makes_tensors = op->returns == Result::Form::tensor ||
                              op->returns == Result::Form::tuple ||
                              op->returns == Result::Form::list;
-  into.takes_out |= makes_tensors && !(op->flags & OpDef::makes_view);
+  const bool writes_self = into.name.ends_with('_');
+  into.takes_out |= makes_tensors && !writes_self && !op->has(OpDef::makes_view | OpDef::no_out);
   into.flags |= op->flags;
 }
 

@@ -65,12 +65,14 @@ void check_fits(const OpCall& call, const Tensor& self, const Tensor& result) {
 // --- What may be given as out=
 // ---------------------------------------------------------------------
 
-// out= overwrites a tensor behind the graph's back, so nothing that goes in may want a gradient.
+// out= overwrites a tensor behind the graph's back, so nothing that goes in may want a gradient,
+// unless the result has none anyway.
 void check_may_write(const OpCall& call) {
   bool wants = false;
   each_tensor(call, [&](const Tensor& tensor, bool) { wants |= tensor.requires_grad(); });
   for (size_t i = 0; i < call.n_outs; ++i) wants |= call.outs[i].requires_grad();
-  CHECK(!wants || !grad_enabled() || call.family.has(OpDef::gives_bool), RuntimeError,
+  const bool cuts = call.family.has(OpDef::gives_bool | OpDef::composed);
+  CHECK(!wants || !grad_enabled() || cuts, RuntimeError,
         "{}(): functions with out=... arguments don't support automatic differentiation, but one "
         "of the arguments requires grad.",
         call.name());
@@ -315,6 +317,18 @@ void call_function(const OpCall& call, Result& result) {
   if (call.has_out) return call_into(call, result);
   if (call.family.inplace_by_copy) return call_in_place(call, result);
   invoke(call, result);
+  if (may_have_writes(result)) forget_writes(call, result);
+}
+
+void forget_writes(const OpCall& call, Result& result) {
+  if (call.family.writes_self) return;
+  const auto forget = [](const Tensor& tensor) {
+    // Held by nobody else: neither an argument, nor a view, nor saved for backward.
+    if (!tensor.defined() || tensor.impl()->use_count() > 1 || !tensor->version) return;
+    if (tensor->version->use_count() == 1) tensor->version = nullptr;
+  };
+  forget(result.tensor);
+  for (const Tensor& tensor : result.tensors) forget(tensor);
 }
 
 }  // namespace flambeau

@@ -57,9 +57,11 @@ PyObject* wrap_result(Result& result, const BoundOverload& overload) {
 // --- The call ------------------------------------------------------------------------------------
 
 const BoundOverload& find(const BoundFamily& bound, const std::vector<BoundOverload>& overloads,
-                          const Arguments& arguments, Frame& frame, PyObject* skip) {
+                          const Arguments& arguments, Frame& frame, PyObject* skip,
+                          uint64_t without = 0) {
   Mismatch first;
   for (const BoundOverload& overload : overloads) {
+    if (overload.overload->op->has(without)) continue;
     Mismatch miss;
     if (match(overload, arguments, frame, miss, skip)) return overload;
     if (first.fault == Fault::none) first = miss;
@@ -143,7 +145,7 @@ PyObject* call_into_out(const BoundFamily& bound, const Arguments& arguments, Py
   if (!overload) {
     CHECK(family.takes_out, TypeError, "{}() got an unexpected keyword argument 'out'",
           family.name);
-    overload = &find(bound, bound.overloads, arguments, frame, name_out);
+    overload = &find(bound, bound.overloads, arguments, frame, name_out, OpDef::no_out);
   }
   const bool single = is_tensor(out);
   std::vector<Tensor> several;

@@ -45,7 +45,7 @@ void unary_kernel(const TensorIter& iter, const Scalar* params) {
   }();
 #define UNARY(name, set, value, keeps, gradient, doc, ...) FORMULA(name, value, false, set, false)
 #define PREDICATE(name, set, value, doc, ...) FORMULA(name, value, false, set, true)
-#define UNARY1(name, p, p_default, set, value, keeps, gradient, doc) \
+#define UNARY1(name, p, p_default, set, value, keeps, gradient, doc, ...) \
   FORMULA(name, value, false, set, false)
 #define UNARY2(name, p_name, p_default, q_name, q_default, set, value, keeps, gradient, doc, ...) \
   FORMULA(name, value, true, set, false)

@@ -173,7 +173,7 @@ Tensor clone_op(const Tensor& input, std::optional<MemoryFormat> memory_format) 
 }  // namespace
 OP(clone_op, "clone(input, *, memory_format=None)",
    "A copy of input in memory of its own. Gradients flow through it.",
-   takes_sparse | takes_pending | elementwise | takes_nested | moves | takes_quantized)
+   takes_sparse | takes_pending | elementwise | takes_nested | moves | takes_quantized | no_out)
 
 Tensor contiguous(const Tensor& input, MemoryFormat format) {
   REDIRECT(contiguous, input, format)

@@ -141,7 +141,7 @@ Tensor empty_strided(IntSpan size, IntSpan stride, const Options& options) {
 OP_FUNCTION(empty_op, "empty(*size, *, memory_format=None, **options)",
             "A tensor of the given size with undefined contents.")
 OP_FUNCTION(empty_strided, "empty_strided(size, stride, **options)",
-            "A tensor of the given size and strides with undefined contents.")
+            "A tensor of the given size and strides with undefined contents.", no_out)
 
 Tensor zeros(IntSpan size, const Options& options) {
   if (options.layout != Layout::strided) [[unlikely]]
@@ -181,7 +181,7 @@ Tensor scalar_tensor(const Scalar& value, const Options& options) {
   }());
 }
 OP_FUNCTION(scalar_tensor, "scalar_tensor(s, **options)",
-            "A tensor without dimensions that holds the number s.")
+            "A tensor without dimensions that holds the number s.", no_out)
 
 Tensor empty_like(const Tensor& input, std::optional<DType> dtype) {
   REDIRECT(empty_like, input, std::optional<MemoryFormat>(), Options{dtype, input.device()})
@@ -239,13 +239,13 @@ Tensor new_empty_strided(const Tensor& self, IntSpan size, IntSpan stride, const
 
 }  // namespace
 OP_FUNCTION(empty_like_op, "empty_like(input, *, memory_format=None, **options)",
-            "A tensor like input with undefined contents.", takes_pending | creates | takes_nested)
+            "A tensor like input with undefined contents.", takes_pending | creates | takes_nested | no_out)
 OP_FUNCTION(zeros_like_op, "zeros_like(input, *, memory_format=None, **options)",
-            "A tensor like input filled with zeros.", takes_pending | creates | takes_nested)
+            "A tensor like input filled with zeros.", takes_pending | creates | takes_nested | no_out)
 OP_FUNCTION(ones_like_op, "ones_like(input, *, memory_format=None, **options)",
-            "A tensor like input filled with ones.", takes_pending | creates | takes_nested)
+            "A tensor like input filled with ones.", takes_pending | creates | takes_nested | no_out)
 OP_FUNCTION(full_like_op, "full_like(input, fill_value, *, memory_format=None, **options)",
-            "A tensor like input filled with fill_value.", takes_pending | creates)
+            "A tensor like input filled with fill_value.", takes_pending | creates | no_out)
 OP_METHOD(new_empty, "new_empty(self, *size, **options)",
           "A tensor of the given size, of self's dtype and device, with undefined contents.",
           takes_pending | creates)

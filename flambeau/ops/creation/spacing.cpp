@@ -106,7 +106,7 @@ Tensor empty_permuted(IntSpan size, IntSpan physical_layout, const Options& opti
 }
 OP_FUNCTION(empty_permuted, "empty_permuted(size, physical_layout, **options)",
             "A tensor of arbitrary values whose dimensions lie in memory in the given order, the "
-            "outermost first.")
+            "outermost first.", no_out)
 
 // --- Indices of nonzero elements
 // ------------------------------------------------------------------
@@ -145,7 +145,7 @@ Tensor nonzero_static(const Tensor& input, int64_t size, int64_t fill_value) {
   return out;
 }
 OP(nonzero_static, "nonzero_static(input, *, size, fill_value=-1)",
-   "The first `size` indices of nonzero elements; rows beyond the last hold fill_value.")
+   "The first `size` indices of nonzero elements; rows beyond the last hold fill_value.", no_out)
 
 // --- A checksum ----------------------------------------------------------------------------------
 

@@ -99,13 +99,13 @@ OP(angle, "angle(input)", "The angle of each complex element; pi for negative re
    casts_out | elementwise | keeps_zero)
 
 Tensor fill(const Tensor& input, const Operand& value) { return fill_(clone(input), value); }
-OP_FUNCTION(fill, "fill(input, value)", "A tensor like input with every element set to value.")
+OP_FUNCTION(fill, "fill(input, value)", "A tensor like input with every element set to value.", no_out)
 
 Tensor isreal(const Tensor& input) {
   return input.is_complex() ? imag(input) == 0 : ones_like(input, DType::bool_);
 }
 OP(isreal, "isreal(input)", "Whether the imaginary part of each element is zero.",
-   takes_nested | elementwise)
+   takes_nested | elementwise | no_out)
 
 Tensor ldexp(const Tensor& input, const Tensor& other) {
   const DType common = result_type(input, other);

@@ -130,7 +130,7 @@ OP(sub_op, "subtract(input, other, *, alpha=1)", "Another name of sub.",
 OP_METHOD(sub_inplace, "subtract_(self, other, *, alpha=1)", "Another name of sub_.",
           takes_sparse | elementwise)
 OP_FUNCTION(rsub, "rsub(input, other, *, alpha=1)", "other minus alpha times input.",
-            takes_sparse | elementwise)
+            takes_sparse | elementwise | no_out)
 
 // --- Division ----------------------------------------------------------------------------------
 

@@ -70,7 +70,7 @@ OP_FUNCTION(per_tensor,
             "fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_max)",
             "input on the grid of steps of scale around zero_point, of which there are as many as "
             "integers from quant_min to quant_max.",
-            elementwise | cpu_exact)
+            elementwise | cpu_exact | no_out)
 
 Tensor per_tensor_of_tensors(const Tensor& input, const Tensor& scale, const Tensor& zero_point,
                              int64_t quant_min, int64_t quant_max) {
@@ -91,7 +91,7 @@ Tensor per_tensor_of_tensors(const Tensor& input, const Tensor& scale, const Ten
 OP_FUNCTION(per_tensor_of_tensors,
             "fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_max)",
             "The same with scale and zero_point in tensors of one element.",
-            elementwise | cpu_exact)
+            elementwise | cpu_exact | no_out)
 
 Tensor per_channel(const Tensor& input, const Tensor& scale, const Tensor& zero_point, int64_t axis,
                    int64_t quant_min, int64_t quant_max) {
@@ -129,7 +129,8 @@ OP_FUNCTION(
     per_channel,
     "fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, quant_max)",
     "fake_quantize_per_tensor_affine with a scale and a zero_point for each place along "
-    "axis.")
+    "axis.",
+    no_out)
 
 }  // namespace
 }  // namespace flambeau

@@ -108,7 +108,7 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
   }                                                                                  \
   OP(name, #name "(input)", doc, elementwise | gives_bool __VA_OPT__(|) __VA_ARGS__)
 
-#define UNARY1(name, p_name, p_default, dtypes, value, keeps, gradient, doc)               \
+#define UNARY1(name, p_name, p_default, dtypes, value, keeps, gradient, doc, ...)          \
   static const UnaryRow& name##_row() {                                                    \
     UNARY_ROW(name, dtypes, OutDType::same, Keep::keeps, UNARY_GRADIENT(keeps, gradient)); \
     return row;                                                                            \
@@ -121,7 +121,8 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
     REDIRECT(name##_, self, p)                                                             \
     return unary_op(name##_row(), self, &p, 1, self);                                      \
   }                                                                                        \
-  OP_FUNCTION(name, #name "(input, " #p_name p_default ")", doc, elementwise)              \
+  OP_FUNCTION(name, #name "(input, " #p_name p_default ")", doc,                           \
+              elementwise __VA_OPT__(| __VA_ARGS__))                                       \
   OP_FUNCTION(name##_, #name "_(input, " #p_name p_default ")", doc, elementwise)
 
 #define UNARY2(name, p_name, p_default, q_name, q_default, dtypes, value, keeps, gradient, doc, \

@@ -402,7 +402,8 @@ Tensor take_along_dim(const Tensor& input, const Tensor& indices, std::optional<
 }  // namespace
 OP(take, "take(input, index)", "The elements of input, seen as flat, at index.", picks | moves)
 OP(put, "put(input, index, source, accumulate=False)",
-   "A copy of input, seen as flat, with the elements of source written (or added) at index.")
+   "A copy of input, seen as flat, with the elements of source written (or added) at index.",
+   no_out)
 OP_METHOD(put_, "put_(self, index, source, accumulate=False)",
           "Writes (or adds) the elements of source into self, seen as flat, at index.")
 OP(take_along_dim, "take_along_dim(input, indices, dim=None)",

@@ -441,7 +441,7 @@ Tensor index_put(const Tensor& input, const std::vector<Tensor>& indices, const 
 }
 OP(index_put, "index_put(input, indices, values, accumulate=False)",
    "A copy of input with values written (or added) at the positions that indices name.",
-   cuda_widest)
+   cuda_widest | no_out)
 OP_METHOD(index_put_, "index_put_(self, indices, values, accumulate=False)",
           "Writes (or adds) values at the positions that indices name.")
 

@@ -130,7 +130,7 @@ Tensor masked_fill(const Tensor& input, const Tensor& mask, const Operand& value
   return out;
 }
 OP(masked_fill, "masked_fill(input, mask, value)", "A copy of input with value where mask is true.",
-   elementwise | takes_nested)
+   elementwise | takes_nested | no_out)
 OP_METHOD(masked_fill_, "masked_fill_(self, mask, value)", "Writes value where mask is true.",
           elementwise | takes_nested)
 
@@ -214,7 +214,7 @@ Tensor masked_scatter(const Tensor& input, const Tensor& mask, const Tensor& sou
   return masked_scatter_(clone(expand(input, shape), MemoryFormat::contiguous), mask, source);
 }
 OP(masked_scatter, "masked_scatter(input, mask, source)",
-   "A copy of input with the elements of source, in order, where mask is true.")
+   "A copy of input with the elements of source, in order, where mask is true.", no_out)
 OP_METHOD(masked_scatter_, "masked_scatter_(self, mask, source)",
           "Writes the elements of source, in order, where mask is true.")
 
@@ -267,7 +267,7 @@ std::variant<Tensor, std::vector<Tensor>> nonzero_op(const Tensor& input, bool a
 OP(nonzero_op, "nonzero(input, *, as_tuple=False)",
    "The positions of the elements that are not zero: a row each, or a vector per dimension.",
    dynamic_shape)
-OP(nonzero, "argwhere(input)", "The positions of the elements that are not zero, a row each.")
+OP(nonzero, "argwhere(input)", "The positions of the elements that are not zero, a row each.", no_out)
 OP_FUNCTION(nonzero_tuple, "where(condition)",
             "The positions where condition is true, a vector per dimension.", dynamic_shape)
 

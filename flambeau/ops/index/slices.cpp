@@ -226,7 +226,7 @@ Tensor index_fill(const Tensor& input, int64_t dim, const Tensor& index, const O
   return index_fill_(clone(input), dim, index, value);
 }
 OP(index_fill, "index_fill(input, dim, index, value)",
-   "A copy of input whose slices along dim, named by index, are filled with value.", along)
+   "A copy of input whose slices along dim, named by index, are filled with value.", along | no_out)
 OP_METHOD(index_fill_, "index_fill_(self, dim, index, value)",
           "Fills the slices of self along dim that index names with value.", along)
 

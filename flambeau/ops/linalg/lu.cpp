@@ -381,7 +381,7 @@ Tensor det_checked(const char* op, const Tensor& a) {
 }
 Tensor linalg_det(const Tensor& a) { return det_checked("linalg.det", a); }
 OP_FUNCTION(linalg_det, "linalg_det(A)", "The determinant of square matrices.", event(2))
-OP(linalg_det, "det(input)", "The determinant of square matrices.", event(2))
+OP(linalg_det, "det(input)", "The determinant of square matrices.", event(2) | no_out)
 
 Pair slogdet_checked(const char* op, const Tensor& a) {
   check_float(op, a);
@@ -418,7 +418,7 @@ Tensor logdet(const Tensor& input) {
   return where(sign == -1.0, std::numeric_limits<double>::quiet_NaN(), logabs);
 }
 OP(logdet, "logdet(input)", "The logarithm of the determinant; NaN where that is negative.",
-   event(2))
+   event(2) | no_out)
 
 }  // namespace
 // --- Inside vmap

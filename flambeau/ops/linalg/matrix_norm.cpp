@@ -142,7 +142,7 @@ Tensor frobenius_norm(const Tensor& input, IntSpan dim, bool keepdim) {
   return linalg_vector_norm(input, 2.0, dim, keepdim, std::nullopt);
 }
 OP_FUNCTION(frobenius_norm, "frobenius_norm(input, dim=(), keepdim=False)",
-            "The root of the sum of squares.", cuda_exact)
+            "The root of the sum of squares.", cuda_exact | no_out)
 
 }  // namespace
 }  // namespace flambeau

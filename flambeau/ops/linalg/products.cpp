@@ -111,8 +111,8 @@ Tensor matrix_exp(const Tensor& a) {
   }
   return out;
 }
-OP_FUNCTION(matrix_exp, "linalg_matrix_exp(A)", "The exponential of square matrices.", event(2))
-OP(matrix_exp, "matrix_exp(input)", "The exponential of square matrices.", event(2))
+OP_FUNCTION(matrix_exp, "linalg_matrix_exp(A)", "The exponential of square matrices.", event(2) | no_out)
+OP(matrix_exp, "matrix_exp(input)", "The exponential of square matrices.", event(2) | no_out)
 
 // --- Chains of products -----------------------------------------------------------------------
 
@@ -242,7 +242,7 @@ Tensor vander(const Tensor& x, std::optional<int64_t> n) {
   return cat({ones_like(base), cumprod(expand(base, sizes), -1)}, -1);
 }
 OP_FUNCTION(vander, "linalg_vander(x, *, N=None)",
-            "The powers 0 to N - 1 of each element, along a new last dimension.", event(1))
+            "The powers 0 to N - 1 of each element, along a new last dimension.", event(1) | no_out)
 
 Tensor vecdot(const Tensor& x, const Tensor& y, int64_t dim) {
   check_alike("linalg.vecdot", x, y, "x", "y");
@@ -272,7 +272,7 @@ Tensor trace(const Tensor& input) {
         "\"trace\" not implemented for 'Bool'");
   return sum(diagonal(input, 0, 0, 1));
 }
-OP(trace, "trace(input)", "The sum of the elements on the diagonal of a matrix.", autocast_exact)
+OP(trace, "trace(input)", "The sum of the elements on the diagonal of a matrix.", autocast_exact | no_out)
 
 Tensor ordered_vander(const Tensor& x, std::optional<int64_t> n, bool increasing) {
   CHECK(x.dim() == 1, RuntimeError, "x must be a one-dimensional tensor. Got {}", x.sizes());
@@ -288,7 +288,7 @@ Tensor ordered_vander(const Tensor& x, std::optional<int64_t> n, bool increasing
   return increasing ? powers : flip(powers, IntSpan{1});
 }
 OP_FUNCTION(ordered_vander, "vander(x, N=None, increasing=False)",
-            "The powers of each element of a vector, a row each, the highest first.")
+            "The powers of each element of a vector, a row each, the highest first.", no_out)
 
 }  // namespace
 }  // namespace flambeau

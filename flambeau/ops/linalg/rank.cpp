@@ -124,7 +124,7 @@ OP_FUNCTION(pinv_rcond_tensor, "linalg_pinv(A, rcond, hermitian=False)",
             "The pseudo-inverse of matrices.", casts_out | composed | event(2))
 Tensor pinverse(const Tensor& input, double rcond) { return pinv_rcond(input, rcond, false); }
 OP(pinverse, "pinverse(input, rcond=1e-15)", "The pseudo-inverse of matrices.",
-   cpu_exact | composed | event(2))
+   cpu_exact | composed | event(2) | no_out)
 
 // --- Ranks ------------------------------------------------------------------------------------
 
@@ -150,24 +150,24 @@ Tensor matrix_rank(const Tensor& a, const Tensor& atol, const Tensor& rtol, bool
 }
 OP_FUNCTION(matrix_rank, "linalg_matrix_rank(A, *, atol=None, rtol=None, hermitian=False)",
             "How many singular values of a matrix are above a tolerance.",
-            casts_out | cpu_exact | event(2))
+            casts_out | cpu_exact | event(2) | gives_bool)
 Tensor rank_by_numbers(const Tensor& a, std::optional<double> atol, std::optional<double> rtol,
                        bool hermitian) {
   return matrix_rank(a, optional_number(a, atol), optional_number(a, rtol), hermitian);
 }
 OP_FUNCTION(rank_by_numbers, "linalg_matrix_rank(A, *, atol=None, rtol=None, hermitian=False)",
             "How many singular values of a matrix are above a tolerance.",
-            casts_out | cpu_exact | event(2))
+            casts_out | cpu_exact | event(2) | gives_bool)
 Tensor rank_tol(const Tensor& a, double tol, bool hermitian) {
   return matrix_rank(a, number(a, tol), number(a, 0.0), hermitian);
 }
 OP_FUNCTION(rank_tol, "linalg_matrix_rank(A, tol, hermitian=False)",
-            "How many singular values of a matrix are above tol.", casts_out | cpu_exact | event(2))
+            "How many singular values of a matrix are above tol.", casts_out | cpu_exact | event(2) | gives_bool)
 Tensor rank_tol_tensor(const Tensor& a, const Tensor& tol, bool hermitian) {
   return matrix_rank(a, tol, number(a, 0.0), hermitian);
 }
 OP_FUNCTION(rank_tol_tensor, "linalg_matrix_rank(A, tol, hermitian=False)",
-            "How many singular values of a matrix are above tol.", casts_out | cpu_exact | event(2))
+            "How many singular values of a matrix are above tol.", casts_out | cpu_exact | event(2) | gives_bool)
 
 // --- Condition numbers ------------------------------------------------------------------------
 

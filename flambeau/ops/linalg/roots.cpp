@@ -39,7 +39,7 @@ Tensor matrix_sqrth(const Tensor& a) {
 }
 OP_FUNCTION(matrix_sqrth, "linalg_matrix_sqrth(input)",
             "The Hermitian square root of Hermitian matrices without negative eigenvalues.",
-            event(2))
+            event(2) | no_out)
 
 // --- Polar decomposition -------------------------------------------------------------------------
 

@@ -445,7 +445,7 @@ Tensor einsum(std::string_view equation_text, const std::vector<Tensor>& operand
 }
 OP_FUNCTION(einsum, "einsum(equation, *operands)",
             "Sums of products of elements of the operands, in the notation of Einstein.",
-            composed | cuda_low)
+            composed | cuda_low | no_out)
 
 static Tensor tensordot(const Tensor& input, const Tensor& other, IntSpan dims_self,
                         IntSpan dims_other) {

@@ -448,6 +448,7 @@ BATCH(addbmm, batch_add_product)
 BATCH(baddbmm, batch_add_product)
 
 OP_FUNCTION(bilinear, "bilinear(input1, input2, weight, bias=None)",
-            "input1 @ weight[o] @ input2 + bias[o] for every output feature o.", cuda_widest)
+            "input1 @ weight[o] @ input2 + bias[o] for every output feature o.",
+            cuda_widest | no_out)
 
 }  // namespace flambeau

@@ -302,7 +302,7 @@ OP_FUNCTION(scaled_dot_product_attention,
             "softmax(query key^T * scale + attn_mask) value over the last two dimensions. A mask "
             "of bools says where to look, any other is added; with enable_gqa several heads of "
             "queries may share one of keys and values.",
-            autocast_low | takes_nested | event(2))
+            autocast_low | takes_nested | event(2) | no_out)
 
 }  // namespace
 }  // namespace flambeau

@@ -235,7 +235,7 @@ OP_FUNCTION(
     batch_norm,
     "batch_norm(input, weight=None, bias=None, running_mean=None, running_var=None, training, "
     "momentum, eps, cudnn_enabled=True)",
-    "Normalizes each channel with the statistics of the batch or with the running ones.")
+    "Normalizes each channel with the statistics of the batch or with the running ones.", no_out)
 
 // A vector of channels repeated for every sample.
 Tensor repeated(const Tensor& vector, int64_t samples) {
@@ -281,7 +281,7 @@ Tensor instance_norm(const Tensor& input, const Tensor& weight, const Tensor& bi
 OP_FUNCTION(instance_norm,
             "instance_norm(input, weight=None, bias=None, running_mean=None, running_var=None, "
             "use_input_stats, momentum, eps, cudnn_enabled=True)",
-            "Normalizes each channel of each sample.")
+            "Normalizes each channel of each sample.", no_out)
 
 }  // namespace
 // --- Inside vmap

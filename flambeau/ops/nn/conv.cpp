@@ -351,11 +351,11 @@ Tensor conv_named(const char* op, size_t rank, const Tensor& input, const Tensor
   OP_FUNCTION(name, #name "(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1)", \
               "Cross-correlates input (N, C, " #rank                                               \
               " spatial dimensions) with weight (O, C / groups, kernel).",                         \
-              autocast_low)                                                                        \
+              autocast_low | no_out)                                                               \
   OP_FUNCTION(name##_named,                                                                        \
               #name "(input, weight, bias=None, stride=1, padding='valid', dilation=1, groups=1)", \
               "The same with padding 'valid' (none) or 'same' (the output has the input's size).", \
-              autocast_low)
+              autocast_low | no_out)
 CONV(conv1d, 1)
 CONV(conv2d, 2)
 CONV(conv3d, 3)
@@ -420,7 +420,7 @@ Tensor conv_transpose(const char* op, size_t rank, const Tensor& input, const Te
       name,                                                                                      \
       #name                                                                                      \
       "(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1)", \
-      "The adjoint of a convolution in its input, which enlarges by the stride.", autocast_low)
+      "The adjoint of a convolution in its input, which enlarges by the stride.", autocast_low | no_out)
 CONV_TRANSPOSE(conv_transpose1d, 1)
 CONV_TRANSPOSE(conv_transpose2d, 2)
 CONV_TRANSPOSE(conv_transpose3d, 3)
@@ -445,7 +445,7 @@ OP_FUNCTION(convolution,
             "convolution(input, weight, bias=None, stride=1, padding=0, dilation=1, "
             "transposed=False, output_padding=0, groups=1)",
             "A convolution, or a transposed one, over as many dimensions as the weight has.",
-            autocast_low)
+            autocast_low | no_out)
 
 // Sequences as (time, batch, channels); weight: (width, in, out).
 Tensor conv_tbc(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t pad) {
@@ -458,7 +458,7 @@ Tensor conv_tbc(const Tensor& input, const Tensor& weight, const Tensor& bias, i
   return contiguous(permute(out, {2, 0, 1}));
 }
 OP_FUNCTION(conv_tbc, "conv_tbc(input, weight, bias, pad=0)",
-            "A convolution of sequences given as (time, batch, channels).", autocast_low)
+            "A convolution of sequences given as (time, batch, channels).", autocast_low | no_out)
 
 }  // namespace
 // --- Inside vmap

@@ -121,7 +121,7 @@ Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, IntSpan input_le
 OP_FUNCTION(ctc_loss, "ctc_loss(log_probs, targets, input_lengths, target_lengths" CTC_ARGUMENTS,
             "Minus the logarithm of the probability of all alignments of targets with log_probs, "
             "(T, N, C), as connectionist temporal classification has it.",
-            autocast_exact)
+            autocast_exact | no_out)
 
 Tensor ctc_loss_of_tensors(const Tensor& log_probs, const Tensor& targets,
                            const Tensor& input_lengths, const Tensor& target_lengths, int64_t blank,
@@ -136,7 +136,7 @@ Tensor ctc_loss_of_tensors(const Tensor& log_probs, const Tensor& targets,
 }
 OP_FUNCTION(ctc_loss_of_tensors,
             "ctc_loss(log_probs, targets, input_lengths, target_lengths" CTC_ARGUMENTS,
-            "The same, with lengths in tensors.", autocast_exact)
+            "The same, with lengths in tensors.", autocast_exact | no_out)
 #undef CTC_ARGUMENTS
 
 }  // namespace

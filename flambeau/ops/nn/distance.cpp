@@ -160,7 +160,7 @@ Tensor pdist(const Tensor& input, double p) {
   return index_select(reshape(all, {-1}), 0, indices_of_pairs(n, input.device()));
 }
 OP_FUNCTION(pdist, "pdist(input, p=2.0)", "The p-distances of all pairs of rows of a matrix.",
-            cuda_exact)
+            cuda_exact | no_out)
 
 }  // namespace
 }  // namespace flambeau

@@ -157,7 +157,7 @@ namespace {
 
 OP_FUNCTION(dropout, "dropout(input, p, train)",
             "Zeroes elements with probability p and scales the others by 1 / (1 - p).",
-            draws | takes_nested | takes_jagged)
+            draws | takes_nested | takes_jagged | no_out)
 Tensor dropout_(const Tensor& self, double p, bool train) { return drop_(self, p, train, false); }
 OP_FUNCTION(dropout_, "dropout_(input, p, train)", "dropout in place.",
             draws | takes_nested | takes_jagged)
@@ -166,7 +166,7 @@ Tensor feature_dropout(const Tensor& input, double p, bool train) {
   return drop(input, p, train, true);
 }
 OP_FUNCTION(feature_dropout, "feature_dropout(input, p, train)",
-            "Zeroes whole channels with probability p and scales the others by 1 / (1 - p).", draws)
+            "Zeroes whole channels with probability p and scales the others by 1 / (1 - p).", draws | no_out)
 Tensor feature_dropout_(const Tensor& self, double p, bool train) {
   return drop_(self, p, train, true);
 }
@@ -178,7 +178,7 @@ Tensor alpha_dropout(const Tensor& input, double p, bool train) {
 }
 OP_FUNCTION(alpha_dropout, "alpha_dropout(input, p, train)",
             "Dropout to selu's negative limit, keeping zero mean and unit variance.",
-            draws | takes_nested | takes_jagged)
+            draws | takes_nested | takes_jagged | no_out)
 Tensor alpha_dropout_(const Tensor& self, double p, bool train) {
   return alpha_drop_(self, p, train, false);
 }
@@ -189,7 +189,7 @@ Tensor feature_alpha_dropout(const Tensor& input, double p, bool train) {
   return alpha_drop(input, p, train, true);
 }
 OP_FUNCTION(feature_alpha_dropout, "feature_alpha_dropout(input, p, train)",
-            "alpha_dropout of whole channels.", draws | takes_nested | takes_jagged)
+            "alpha_dropout of whole channels.", draws | takes_nested | takes_jagged | no_out)
 Tensor feature_alpha_dropout_(const Tensor& self, double p, bool train) {
   return alpha_drop_(self, p, train, true);
 }
@@ -224,7 +224,7 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
   return {result, mask};
 }
 OP_FUNCTION(native_dropout, "native_dropout(input, p, train)",
-            "dropout, and the mask of the elements that were kept.", draws | takes_jagged)
+            "dropout, and the mask of the elements that were kept.", draws | takes_jagged | no_out)
 
 }  // namespace
 }  // namespace flambeau

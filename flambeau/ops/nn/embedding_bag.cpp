@@ -194,7 +194,8 @@ OP_FUNCTION(embedding_bag,
             "sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=None)",
             "Sums (mode 0), means (1) or maxima (2) of the rows that each bag names; bag i goes "
             "from offsets[i] on. Also the bag of each index, the sizes of bags, and the rows that "
-            "maxima came from.")
+            "maxima came from.",
+            no_out)
 
 }  // namespace
 }  // namespace flambeau

@@ -38,7 +38,7 @@ Tensor prelu(const Tensor& input, const Tensor& weight) {
   return _prelu_kernel(input, reshape(weight, shape));
 }
 OP(prelu, "prelu(input, weight)",
-   "Each element where positive, weight (of its channel) times it elsewhere.", autocast_low)
+   "Each element where positive, weight (of its channel) times it elsewhere.", autocast_low | no_out)
 
 Tensor glu(const Tensor& input, int64_t dim) {
   CHECK(input.dim() > 0, RuntimeError, "glu does not support 0-dimensional tensors");
@@ -97,7 +97,7 @@ Tensor rrelu(const Tensor& input, const Scalar& lower, const Scalar& upper, bool
 OP_INPLACE(rrelu,
            "rrelu(input, lower=0.125, upper=0.3333333333333333, training=False, generator=None)",
            "Each element where positive, a random slope in [lower, upper] times it elsewhere.",
-           draws)
+           draws | no_out)
 
 Tensor xlogy_number(const Scalar& input, const Tensor& other) {
   return xlogy(Operand(input), other);
@@ -142,7 +142,7 @@ Tensor one_hot(const Tensor& input, int64_t num_classes) {
   return scatter_(zeros(shape, options_of(input)), -1, unsqueeze(input, -1), int64_t{1});
 }
 OP_FUNCTION(one_hot, "one_hot(input, num_classes=-1)",
-            "A 1 at the place that each element names among zeros, in a new last dimension.")
+            "A 1 at the place that each element names among zeros, in a new last dimension.", no_out)
 
 Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double eps, bool keepdim) {
   const int64_t last = std::max(x1.dim(), x2.dim()) - 1;
@@ -150,7 +150,7 @@ Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double ep
 }
 OP_FUNCTION(pairwise_distance, "pairwise_distance(x1, x2, p=2.0, eps=1e-06, keepdim=False)",
             "The p-norm of the difference along the last dimension; eps is added to each element.",
-            cuda_exact)
+            cuda_exact | no_out)
 
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
   const DType dtype = promote_types(x1.dtype(), x2.dtype());
@@ -168,7 +168,7 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double
   return sum(left / length(left) * (right / length(right)), IntSpan(over), false);
 }
 OP_FUNCTION(cosine_similarity, "cosine_similarity(x1, x2, dim=1, eps=1e-08)",
-            "The cosine of the angle between vectors along dim.", cuda_exact)
+            "The cosine of the angle between vectors along dim.", cuda_exact | no_out)
 
 // --- cross ---------------------------------------------------------------------------------------
 
@@ -285,7 +285,7 @@ Tensor pixel_shuffle(const Tensor& input, int64_t upscale_factor) {
 }
 OP_FUNCTION(pixel_shuffle, "pixel_shuffle(input, upscale_factor)",
             "Moves channels into space: (C * r * r, H, W) becomes (C, H * r, W * r).",
-            moves | takes_quantized | event(3))
+            moves | takes_quantized | event(3) | no_out)
 
 Tensor pixel_unshuffle(const Tensor& input, int64_t downscale_factor) {
   const Image image("pixel_unshuffle", input);
@@ -310,7 +310,7 @@ Tensor pixel_unshuffle(const Tensor& input, int64_t downscale_factor) {
 }
 OP_FUNCTION(pixel_unshuffle, "pixel_unshuffle(input, downscale_factor)",
             "Moves space into channels: (C, H * r, W * r) becomes (C * r * r, H, W).",
-            moves | takes_quantized | event(3))
+            moves | takes_quantized | event(3) | no_out)
 
 Tensor channel_shuffle(const Tensor& input, int64_t groups) {
   CHECK(input.dim() > 2, RuntimeError,
@@ -327,9 +327,9 @@ Tensor channel_shuffle(const Tensor& input, int64_t groups) {
   return own_copy(reshape(transpose(reshape(input, shape), 1, 2), input.sizes()), input);
 }
 OP_FUNCTION(channel_shuffle, "channel_shuffle(input, groups)",
-            "Takes channels from each group in turn.")
+            "Takes channels from each group in turn.", no_out)
 OP_FUNCTION(channel_shuffle, "native_channel_shuffle(input, groups)",
-            "Another name of channel_shuffle.", moves | takes_quantized)
+            "Another name of channel_shuffle.", moves | takes_quantized | no_out)
 
 // --- Padding -------------------------------------------------------------------------------------
 
@@ -509,7 +509,7 @@ Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optiona
 OP_FUNCTION(
     pad, "pad(input, pad, mode='constant', value=None)",
     "Pads the last dimensions: pad is (before, behind) of the last, of the one before, and so on.",
-    composed)
+    composed | no_out)
 
 }  // namespace
 // --- Inside vmap

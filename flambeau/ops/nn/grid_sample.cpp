@@ -255,7 +255,7 @@ Tensor affine_grid_generator(const Tensor& theta, IntSpan size, bool align_corne
 }
 OP_FUNCTION(affine_grid_generator, "affine_grid_generator(theta, size, align_corners)",
             "The grid of points that a batch of affine maps takes the pixels of an image to.",
-            autocast_low)
+            autocast_low | no_out)
 
 }  // namespace
 BATCH(grid_sampler, batch_items<0>)

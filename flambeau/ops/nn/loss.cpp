@@ -143,7 +143,7 @@ static Tensor nll_loss_nd(const Tensor& input, const Tensor& target, const Tenso
 OP_FUNCTION(
     nll_loss_nd, "nll_loss_nd(input, target, weight=None, reduction=1, ignore_index=-100)",
     "Minus the elements of input, log-probabilities, that target names, weighted and reduced.",
-    autocast_exact)
+    autocast_exact | no_out)
 OP_FUNCTION(nll_loss_nd, "nll_loss(input, target, weight=None, reduction=1, ignore_index=-100)",
             "The same as nll_loss_nd.", autocast_exact)
 
@@ -308,7 +308,7 @@ OP_FUNCTION(cross_entropy_loss,
             "label_smoothing=0.0, *, wide=False)",
             "The cross-entropy of logits against class indices or class probabilities; wide: in "
             "single precision for logits of half precision, as after a cast.",
-            autocast_exact)
+            autocast_exact | no_out)
 
 // --- Elementwise losses --------------------------------------------------------------------------
 
@@ -355,7 +355,7 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
   return reduced(abs(input - target), check_reduction(reduction));
 }
 OP_FUNCTION(l1_loss, "l1_loss(input, target, reduction=1)", "The absolute difference.",
-            autocast_exact)
+            autocast_exact | no_out)
 
 // Half the squared difference up to a limit, and from there on linear in it: with the difference d
 // and what the limit leaves of it, c, that is c (d - c / 2).
@@ -498,7 +498,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
 OP_FUNCTION(
     binary_cross_entropy_with_logits,
     "binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1)",
-    "The cross-entropy of logits against targets in [0, 1].", autocast_exact)
+    "The cross-entropy of logits against targets in [0, 1].", autocast_exact | no_out)
 
 }  // namespace
 // --- Inside vmap

@@ -37,7 +37,8 @@ Tensor kl_div(const Tensor& input, const Tensor& target, int64_t reduction, bool
   return reduced(loss, reduction);
 }
 OP_FUNCTION(kl_div, "kl_div(input, target, reduction=0, *, log_target=False)",
-            "The pointwise Kullback-Leibler divergence of target from exp(input).", autocast_exact)
+            "The pointwise Kullback-Leibler divergence of target from exp(input).",
+            autocast_exact | no_out)
 
 Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full,
                         double eps, int64_t reduction) {
@@ -52,7 +53,7 @@ Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_inpu
 }
 OP_FUNCTION(poisson_nll_loss, "poisson_nll_loss(input, target, log_input, full, eps, reduction)",
             "Negative log likelihood of a Poisson distribution with mean, or log mean, input.",
-            autocast_exact)
+            autocast_exact | no_out)
 
 Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double margin,
                             int64_t reduction) {
@@ -64,7 +65,8 @@ Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double ma
   return reduced(apart + together, reduction);
 }
 OP_FUNCTION(hinge_embedding_loss, "hinge_embedding_loss(input, target, margin=1.0, reduction=0)",
-            "input where target is 1, max(0, margin - input) where it is -1.", autocast_exact)
+            "input where target is 1, max(0, margin - input) where it is -1.",
+            autocast_exact | no_out)
 
 Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
                            double margin, int64_t reduction) {
@@ -72,7 +74,7 @@ Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Ten
 }
 OP_FUNCTION(margin_ranking_loss,
             "margin_ranking_loss(input1, input2, target, margin=0.0, reduction=0)",
-            "max(0, -target * (input1 - input2) + margin).", autocast_exact)
+            "max(0, -target * (input1 - input2) + margin).", autocast_exact | no_out)
 
 Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
                              double margin, int64_t reduction) {
@@ -94,7 +96,8 @@ Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const T
 }
 OP_FUNCTION(cosine_embedding_loss,
             "cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0)",
-            "1 - cos where target is 1, max(0, cos - margin) where it is -1.", autocast_exact)
+            "1 - cos where target is 1, max(0, cos - margin) where it is -1.",
+            autocast_exact | no_out)
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            double margin, double p, double eps, bool swap, int64_t reduction) {
@@ -115,7 +118,7 @@ OP_FUNCTION(triplet_margin_loss,
             "triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, "
             "swap=False, reduction=0)",
             "max(0, |anchor - positive| - |anchor - negative| + margin), distances in the p-norm.",
-            autocast_exact)
+            autocast_exact | no_out)
 
 }  // namespace
 BATCH(poisson_nll_loss, batch_loss)

@@ -135,7 +135,7 @@ OP_FUNCTION(
     layer_norm,
     "layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True)",
     "Normalizes over the last dimensions to mean 0 and variance 1, then scales and shifts.",
-    cuda_exact | takes_nested)
+    cuda_exact | takes_nested | no_out)
 
 Tensor rms_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& weight,
                 std::optional<double> eps) {
@@ -164,7 +164,7 @@ Tensor rms_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& wei
 }
 OP_FUNCTION(rms_norm, "rms_norm(input, normalized_shape, weight=None, eps=None)",
             "Divides by the root mean square over the last dimensions, then scales.",
-            takes_nested | cuda_exact)
+            takes_nested | cuda_exact | no_out)
 
 // --- Groups of channels --------------------------------------------------------------------------
 
@@ -329,7 +329,7 @@ Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
 }
 OP_FUNCTION(group_norm,
             "group_norm(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True)",
-            "Normalizes groups of channels of each sample.", cuda_exact)
+            "Normalizes groups of channels of each sample.", cuda_exact | no_out)
 
 }  // namespace
 // --- Inside vmap

@@ -371,7 +371,7 @@ Tensor avg_pool1d(const Tensor& input, IntSpan kernel_size, std::optional<IntSpa
 OP_FUNCTION(avg_pool1d,
             "avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False, "
             "count_include_pad=True)",
-            "The average of each window.")
+            "The average of each window.", no_out)
 #define AVG_POOL(name, rank, policy)                                                           \
   Tensor name(const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> stride,         \
               IntSpan padding, bool ceil_mode, bool count_include_pad,                         \

@@ -159,7 +159,7 @@ OP_FUNCTION(lstm,
             "batch_first)",
             "A stack of LSTM layers over a batch of equally long sequences: the outputs of all "
             "steps, and both states after the last.",
-            autocast_low)
+            autocast_low | no_out)
 
 std::tuple<Tensor, Tensor, Tensor> lstm_packed(const Tensor& data, const Tensor& batch_sizes,
                                                const TensorList& hx, const TensorList& params,
@@ -173,7 +173,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_packed(const Tensor& data, const Tensor&
 OP_FUNCTION(lstm_packed,
             "lstm(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, "
             "bidirectional)",
-            "The same over packed sequences.", autocast_low)
+            "The same over packed sequences.", autocast_low | no_out)
 
 #define RECURRENT(name, cell, what, policy)                                                        \
   std::tuple<Tensor, Tensor> name(const Tensor& input, const Tensor& hx, const TensorList& params, \
@@ -197,12 +197,12 @@ OP_FUNCTION(lstm_packed,
               "A stack of " what                                                                   \
               " layers over a batch of equally long sequences: the outputs of all steps, and the " \
               "state after the last.",                                                             \
-              policy)                                                                              \
+              policy | no_out)                                                                              \
   OP_FUNCTION(name##_packed,                                                                       \
               #name                                                                                \
               "(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, "           \
               "bidirectional)",                                                                    \
-              "The same over packed sequences.", policy)
+              "The same over packed sequences.", policy | no_out)
 RECURRENT(gru, Cell::gru, "GRU", cpu_narrowest | cuda_low)
 RECURRENT(rnn_tanh, Cell::tanh, "Elman", autocast_low)
 RECURRENT(rnn_relu, Cell::relu, "Elman", autocast_low)
@@ -243,14 +243,14 @@ std::tuple<Tensor, Tensor> lstm_cell(const Tensor& input, const TensorList& hx, 
 }
 OP_FUNCTION(lstm_cell, "lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None)",
             "One step of an LSTM: the next hidden state and the next cell state.",
-            cpu_narrowest | cuda_low)
+            cpu_narrowest | cuda_low | no_out)
 
 #define CELL(name, cell, gates, doc, policy)                                                 \
   Tensor name(const Tensor& input, const Tensor& hx, const Tensor& w_ih, const Tensor& w_hh, \
               const Tensor& b_ih, const Tensor& b_hh) {                                      \
     return run_cell(#name, cell, gates, input, {hx, {}}, {w_ih, w_hh, b_ih, b_hh, {}}).h;    \
   }                                                                                          \
-  OP_FUNCTION(name, #name "(input, hx, w_ih, w_hh, b_ih=None, b_hh=None)", doc, policy)
+  OP_FUNCTION(name, #name "(input, hx, w_ih, w_hh, b_ih=None, b_hh=None)", doc, policy | no_out)
 CELL(gru_cell, Cell::gru, 3, "One step of a GRU: the next state.", cpu_narrowest | cuda_low)
 CELL(rnn_tanh_cell, Cell::tanh, 1, "One step of an Elman network with tanh: the next state.",
      autocast_low)

@@ -89,7 +89,7 @@ Tensor rand_like(const Tensor& input, Generator* generator,
 }
 OP_FUNCTION(rand_like, "rand_like(input, *, generator=None, memory_format=None, **options)",
             "A tensor shaped like input of numbers drawn uniformly from [0, 1).",
-            takes_pending | draws | takes_jagged)
+            takes_pending | draws | takes_jagged | no_out)
 
 Tensor randn_like(const Tensor& input, Generator* generator,
                   std::optional<MemoryFormat> memory_format, const Options& options) {
@@ -99,7 +99,7 @@ Tensor randn_like(const Tensor& input, Generator* generator,
 }
 OP_FUNCTION(randn_like, "randn_like(input, *, generator=None, memory_format=None, **options)",
             "A tensor shaped like input of samples of the standard normal distribution.",
-            takes_pending | draws | takes_nested | takes_jagged)
+            takes_pending | draws | takes_nested | takes_jagged | no_out)
 
 // --- Integers ------------------------------------------------------------------------------------
 
@@ -141,11 +141,11 @@ Tensor randint_like_below(const Tensor& input, int64_t high, Generator* generato
 OP_FUNCTION(randint_like_below,
             "randint_like(input, high, *, generator=None, memory_format=None, **options)",
             "A tensor shaped like input of integers drawn uniformly from [0, high).",
-            takes_pending | draws | takes_jagged)
+            takes_pending | draws | takes_jagged | no_out)
 OP_FUNCTION(randint_like_between,
             "randint_like(input, low, high, *, generator=None, memory_format=None, **options)",
             "A tensor shaped like input of integers drawn uniformly from [low, high).",
-            takes_pending | draws | takes_jagged)
+            takes_pending | draws | takes_jagged | no_out)
 
 // --- Permutations --------------------------------------------------------------------------------
 

@@ -50,7 +50,8 @@ Tensor standard_gamma_grad(const Tensor& input, const Tensor& output) {
   return result;
 }
 OP_FUNCTION(standard_gamma_grad, "_standard_gamma_grad(input, output)",
-            "How samples `output` of gamma distributions with the shapes `input` move with them.")
+            "How samples `output` of gamma distributions with the shapes `input` move with them.",
+            no_out)
 
 Tensor standard_gamma(const Tensor& input, Generator* generator) {
   check_sampled("gamma_cpu", input);
@@ -68,7 +69,7 @@ Tensor standard_gamma(const Tensor& input, Generator* generator) {
 }
 OP_FUNCTION(standard_gamma, "_standard_gamma(input, generator=None)",
             "Samples of gamma distributions with the shapes given by input and the scale one.",
-            draws)
+            draws | no_out)
 
 // --- Dirichlet -----------------------------------------------------------------------------------
 
@@ -89,7 +90,8 @@ Tensor dirichlet_grad(const Tensor& x, const Tensor& alpha, const Tensor& total)
 }
 OP_FUNCTION(dirichlet_grad, "_dirichlet_grad(x, alpha, total)",
             "How the components x of Dirichlet samples move with their concentrations alpha, which "
-            "sum to total, before the sample is normalised again.")
+            "sum to total, before the sample is normalised again.",
+            no_out)
 
 Tensor sample_dirichlet(const Tensor& input, Generator* generator) {
   check_sampled("dirichlet", input);
@@ -108,7 +110,8 @@ Tensor sample_dirichlet(const Tensor& input, Generator* generator) {
   return result;
 }
 OP_FUNCTION(sample_dirichlet, "_sample_dirichlet(input, generator=None)",
-            "Samples of Dirichlet distributions whose concentrations are the rows of input.", draws)
+            "Samples of Dirichlet distributions whose concentrations are the rows of input.",
+            draws | no_out)
 
 // --- Binomial ------------------------------------------------------------------------------------
 
@@ -139,7 +142,7 @@ Tensor binomial(const Tensor& count, const Tensor& prob, Generator* generator) {
 OP_FUNCTION(binomial, "binomial(count, prob, generator=None)",
             "The numbers of successes in count trials, each of which succeeds with probability "
             "prob.",
-            draws)
+            draws | no_out)
 
 }  // namespace
 }  // namespace flambeau

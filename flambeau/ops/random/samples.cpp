@@ -55,7 +55,7 @@ Tensor poisson(const Tensor& input, Generator* generator) {
   return result;
 }
 OP_FUNCTION(poisson, "poisson(input, generator=None)",
-            "Samples of Poisson distributions with the rates given by input.", draws)
+            "Samples of Poisson distributions with the rates given by input.", draws | no_out)
 
 // --- Indices by weight ---------------------------------------------------------------------------
 

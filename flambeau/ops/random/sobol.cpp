@@ -40,7 +40,7 @@ std::tuple<Tensor, Tensor> sobol_engine_draw(const Tensor& quasi, int64_t n,
 }
 OP_FUNCTION(sobol_engine_draw,
             "_sobol_engine_draw(quasi, n, sobolstate, dimension, num_generated, dtype)",
-            "The next n points of a Sobol sequence, and its state after them.")
+            "The next n points of a Sobol sequence, and its state after them.", no_out)
 
 }  // namespace
 }  // namespace flambeau

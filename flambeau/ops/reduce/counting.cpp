@@ -140,7 +140,7 @@ Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& input, bool out
 OP_FUNCTION(searchsorted,
             "searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, "
             "sorter=None)",
-            "The positions at which values keep the last dimension of a sorted tensor in order.")
+            "The positions at which values keep the last dimension of a sorted tensor in order.", gives_bool)
 
 Tensor searchsorted_number(const Tensor& sorted_sequence, const Scalar& self, bool out_int32,
                            bool right, std::optional<std::string_view> side, const Tensor& sorter) {
@@ -151,7 +151,7 @@ Tensor searchsorted_number(const Tensor& sorted_sequence, const Scalar& self, bo
 OP_FUNCTION(searchsorted_number,
             "searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=None, "
             "sorter=None)",
-            "The place at which a number keeps a sorted tensor in order.")
+            "The place at which a number keeps a sorted tensor in order.", gives_bool)
 
 void check_boundaries(const Tensor& boundaries) {
   CHECK(boundaries.dim() == 1, RuntimeError,
@@ -163,14 +163,14 @@ Tensor bucketize(const Tensor& input, const Tensor& boundaries, bool out_int32, 
   return positions(boundaries, input, {}, out_int32, right);
 }
 OP_FUNCTION(bucketize, "bucketize(input, boundaries, *, out_int32=False, right=False)",
-            "The bucket of each element, of those that ascending boundaries part.")
+            "The bucket of each element, of those that ascending boundaries part.", gives_bool)
 
 Tensor bucketize_number(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
   check_boundaries(boundaries);
   return positions(boundaries, number_like(boundaries, self), {}, out_int32, right);
 }
 OP_FUNCTION(bucketize_number, "bucketize(self, boundaries, *, out_int32=False, right=False)",
-            "The bucket of a number, of those that ascending boundaries part.")
+            "The bucket of a number, of those that ascending boundaries part.", gives_bool)
 
 // --- Members -------------------------------------------------------------------------------------
 
@@ -261,7 +261,7 @@ Tensor bincount(const Tensor& input, const Tensor& weights, int64_t minlength) {
   return counted(positions, weights, std::max(minlength, largest + 1), dtype);
 }
 OP(bincount, "bincount(input, weights=None, minlength=0)",
-   "How often each number from 0 occurs, or the sum of weights where it does.")
+   "How often each number from 0 occurs, or the sum of weights where it does.", no_out)
 
 // --- Histograms ----------------------------------------------------------------------------------
 

@@ -214,10 +214,10 @@ OP_OUT(argmax_out, "argmax(input, dim=None, keepdim=False, *, out)")
 OP_OUT(argmin_out, "argmin(input, dim=None, keepdim=False, *, out)")
 OP(argmax, "argmax(input, dim=None, keepdim=False)",
    "The index of the first largest element, of all in row-major order or along dim.",
-   reduces | takes_jagged)
+   reduces | takes_jagged | gives_bool)
 OP(argmin, "argmin(input, dim=None, keepdim=False)",
    "The index of the first smallest element, of all in row-major order or along dim.",
-   reduces | takes_jagged)
+   reduces | takes_jagged | gives_bool)
 
 // Of two tensors, element by element.
 static bool batch_extreme(Batching& batch, Result& result) {

@@ -32,9 +32,9 @@ Tensor any_all(const Tensor& input) {
 Tensor any_along(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) {
   return reduce_to_bool(kernels::any, input, reduced_dims(input, dim), keepdim);
 }
-OP(any_all, "any(input)", "Whether any element is not zero.", reduces | takes_jagged)
+OP(any_all, "any(input)", "Whether any element is not zero.", reduces | takes_jagged | gives_bool)
 OP(any_along, "any(input, dim=None, keepdim=False)",
-   "Whether any element along the given dimensions is not zero.", reduces | takes_jagged)
+   "Whether any element along the given dimensions is not zero.", reduces | takes_jagged | gives_bool)
 
 Tensor all_all(const Tensor& input) {
   return reduce_to_bool(kernels::all, input, DimSet::all(input.dim()), false);
@@ -67,9 +67,9 @@ OP_OUT(any_along_out, "any(input, dim=None, keepdim=False, *, out)")
 OP_OUT(all_all_out, "all(input, *, out)")
 OP_OUT(all_along_out, "all(input, dim=None, keepdim=False, *, out)")
 
-OP(all_all, "all(input)", "Whether no element is zero.", reduces | takes_jagged)
+OP(all_all, "all(input)", "Whether no element is zero.", reduces | takes_jagged | gives_bool)
 OP(all_along, "all(input, dim=None, keepdim=False)",
-   "Whether no element along the given dimensions is zero.", reduces | takes_jagged)
+   "Whether no element along the given dimensions is zero.", reduces | takes_jagged | gives_bool)
 
 Tensor count_nonzero(const Tensor& input, std::optional<IntSpan> dim) {
   return reduce_with(kernels::count_nonzero, readable(input), DimSet::of(dim, input.dim()), false,
@@ -77,9 +77,9 @@ Tensor count_nonzero(const Tensor& input, std::optional<IntSpan> dim) {
 }
 Tensor count_nonzero_along(const Tensor& input, IntSpan dim) { return count_nonzero(input, dim); }
 OP_METHOD(count_nonzero_along, "count_nonzero(self, *dim)",
-          "The number of elements that are not zero along the given dimensions.", reduces)
+          "The number of elements that are not zero along the given dimensions.", reduces | no_out)
 OP(count_nonzero, "count_nonzero(input, dim=None)",
-   "The number of elements that are not zero, of all or along the given dimensions.", reduces)
+   "The number of elements that are not zero, of all or along the given dimensions.", reduces | no_out)
 
 }  // namespace
 
@@ -147,7 +147,7 @@ Tensor isclose(const Tensor& input, const Tensor& other, double rtol, double ato
 }
 OP(isclose, "isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)",
    "Whether each element of input differs from other by at most atol + rtol * |other|.",
-   elementwise)
+   elementwise | no_out)
 
 bool allclose(const Tensor& input, const Tensor& other, double rtol, double atol, bool equal_nan) {
   const NoGrad off;

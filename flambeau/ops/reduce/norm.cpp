@@ -151,7 +151,7 @@ OP(norm_by_name, "norm(input, p, dim=None, keepdim=False, dtype=None)",
 Tensor dist(const Tensor& input, const Tensor& other, const Scalar& p) {
   return linalg_vector_norm(input - other, p, std::nullopt, false, std::nullopt);
 }
-OP(dist, "dist(input, other, p=2)", "The p-norm of input - other.", cuda_exact)
+OP(dist, "dist(input, other, p=2)", "The p-norm of input - other.", cuda_exact | no_out)
 
 }  // namespace
 }  // namespace flambeau

@@ -63,7 +63,7 @@ static Tensor sum_dims(const Tensor& input, std::optional<IntSpan> dim, bool kee
   return sum(input, dim, keepdim, dtype);
 }
 OP(sum_all, "sum(input, *, dtype=None)", "The sum of all elements.",
-   reduces | cuda_exact | takes_jagged | takes_nested)
+   reduces | cuda_exact | takes_jagged | takes_nested | no_out)
 OP(sum_dims, "sum(input, dim, keepdim=False, *, dtype=None)",
    "The sum of the elements along the given dimensions.",
    reduces | cuda_exact | takes_jagged | takes_nested)

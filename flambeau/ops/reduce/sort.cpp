@@ -30,7 +30,7 @@ Tensor argsort(const Tensor& input, int64_t dim, bool descending, std::optional<
   return std::get<1>(sort(input, dim, descending, stable));
 }
 OP(argsort, "argsort(input, dim=-1, descending=False, *, stable=False)",
-   "The indices that put the elements in order along dim.", along | takes_quantized)
+   "The indices that put the elements in order along dim.", along | takes_quantized | no_out)
 
 Tensor msort(const Tensor& input) { return std::get<0>(sort(input, 0, false, false)); }
 OP(msort, "msort(input)", "The elements in order along the first dimension.", takes_quantized)
@@ -147,11 +147,11 @@ Pair nanmedian_dim(const Tensor& input, int64_t dim, bool keepdim) {
   return median_along("nanmedian.1", input, dim, keepdim, true);
 }
 OP(median_all, "median(input)", "The lower of the two middle elements; NaN if there is one.",
-   reduces)
+   reduces | no_out)
 OP(median_dim, "median(input, dim, keepdim=False) -> (values, indices)",
    "The lower of the two middle elements along dim, and its index.", reduces)
 OP(nanmedian_all, "nanmedian(input)", "The lower of the two middle elements that are not NaN.",
-   reduces)
+   reduces | no_out)
 OP(nanmedian_dim, "nanmedian(input, dim, keepdim=False) -> (values, indices)",
    "The lower of the two middle elements along dim that are not NaN, and its index.", reduces)
 

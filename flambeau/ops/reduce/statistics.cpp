@@ -249,7 +249,7 @@ Tensor cov(const Tensor& input, int64_t correction, const Tensor& fweights,
   return squeeze(scatter);
 }
 OP(cov, "cov(input, *, correction=1, fweights=None, aweights=None)",
-   "The covariances of variables, which are rows, over observations, which are columns.", composed)
+   "The covariances of variables, which are rows, over observations, which are columns.", composed | no_out)
 
 Tensor corrcoef(const Tensor& input) {
   CHECK(input.dim() <= 2, RuntimeError,
@@ -265,7 +265,7 @@ Tensor corrcoef(const Tensor& input) {
   if (!r.is_complex()) return clipped(r);
   return view_as_complex(stack({clipped(real(r)), clipped(imag(r))}, -1));
 }
-OP(corrcoef, "corrcoef(input)", "The correlations of variables, which are rows.", composed)
+OP(corrcoef, "corrcoef(input)", "The correlations of variables, which are rows.", composed | no_out)
 
 // --- Bounded norms -------------------------------------------------------------------------------
 

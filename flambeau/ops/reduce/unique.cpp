@@ -140,7 +140,7 @@ Triple unique(const Tensor& input, bool /*sorted*/, bool return_inverse, bool re
 }
 OP_FUNCTION(unique, "_unique2(input, sorted=True, return_inverse=False, return_counts=False)",
             "The distinct elements in order, the place of each element among them, and counts.",
-            dynamic_shape)
+            dynamic_shape | no_out)
 
 // Rows along dim as a matrix, or undefined where there is nothing to tell apart.
 Tensor rows_along(const char* op, const Tensor& input, int64_t dim) {

@@ -41,9 +41,9 @@ Tensor diagflat(const Tensor& input, int64_t offset) { return diag(reshape(input
 
 }  // namespace
 OP(diag_embed, "diag_embed(input, offset=0, dim1=-2, dim2=-1)",
-   "Matrices of zeros whose diagonals are the last dimension of input.")
+   "Matrices of zeros whose diagonals are the last dimension of input.", no_out)
 OP(diag, "diag(input, diagonal=0)", "The diagonal of a matrix, or the matrix with that diagonal.")
-OP(diagflat, "diagflat(input, offset=0)", "The matrix whose diagonal has the elements of input.")
+OP(diagflat, "diagflat(input, offset=0)", "The matrix whose diagonal has the elements of input.", no_out)
 
 namespace {
 
@@ -143,7 +143,7 @@ Tensor constant_pad_nd(const Tensor& input, IntSpan pad, const Scalar& value) {
 
 OP(constant_pad_nd, "constant_pad_nd(input, pad, value=0)",
    "input with value around it; pad gives the widths before and after, last dimension first.",
-   event(0))
+   event(0) | no_out)
 
 // --- Copies in which a view is replaced --------------------------------------------------------
 
@@ -197,12 +197,12 @@ Tensor as_strided_scatter(const Tensor& input, const Tensor& src, IntSpan size, 
 
 }  // namespace
 OP(select_scatter, "select_scatter(input, src, dim, index)",
-   "A copy of input in which the slice at index of dim is src.", along | takes_quantized)
+   "A copy of input in which the slice at index of dim is src.", along | takes_quantized | no_out)
 OP(slice_scatter, "slice_scatter(input, src, dim=0, start=None, end=None, step=1)",
    "A copy of input in which a slice of dim is src.", along | takes_quantized)
 OP(diagonal_scatter, "diagonal_scatter(input, src, offset=0, dim1=0, dim2=1)",
-   "A copy of input in which the diagonal is src.")
+   "A copy of input in which the diagonal is src.", no_out)
 OP(as_strided_scatter, "as_strided_scatter(input, src, size, stride, storage_offset=None)",
-   "A copy of input in which a strided window is src.")
+   "A copy of input in which a strided window is src.", no_out)
 
 }  // namespace flambeau

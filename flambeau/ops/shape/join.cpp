@@ -425,10 +425,10 @@ OP_FUNCTION(dstack, "dstack(tensors)", "The tensors joined along the third dimen
 OP_FUNCTION(column_stack, "column_stack(tensors)",
             "Vectors as columns, and matrices, joined side by side.",
             casts_out | type_error_out | moves | takes_quantized)
-OP_FUNCTION(block_diag, "block_diag(*tensors)", "A matrix with the tensors along its diagonal.")
+OP_FUNCTION(block_diag, "block_diag(*tensors)", "A matrix with the tensors along its diagonal.", no_out)
 OP_FUNCTION(meshgrid, "meshgrid(*tensors, *, indexing=None)",
             "The coordinates of the grid that vectors span, one tensor a dimension.", makes_view)
 OP_FUNCTION(cartesian_prod, "cartesian_prod(*tensors)",
-            "All combinations of one element of each vector.", moves | takes_quantized)
+            "All combinations of one element of each vector.", moves | takes_quantized | no_out)
 
 }  // namespace flambeau

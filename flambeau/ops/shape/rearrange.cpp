@@ -172,9 +172,9 @@ Tensor repeat_interleave_number(const Tensor& input, int64_t repeats, std::optio
 
 }  // namespace
 OP_FUNCTION(tile, "tile(input, dims)",
-            "Copies of input, so many along each of its last dimensions.", moves | takes_quantized)
+            "Copies of input, so many along each of its last dimensions.", moves | takes_quantized | no_out)
 OP_METHOD(tile, "tile(self, *dims)", "Copies of self, so many along each of its last dimensions.",
-          moves | takes_quantized)
+          moves | takes_quantized | no_out)
 OP_FUNCTION(interleaved_index, "repeat_interleave(repeats, *, output_size=None)",
             "Each index of repeats as often as repeats says.", moves | takes_quantized)
 OP(repeat_interleave_number, "repeat_interleave(input, repeats, dim=None, *, output_size=None)",
@@ -217,7 +217,7 @@ Tensor flip(const Tensor& input, IntSpan dims) {
   return out;
 }
 OP(flip, "flip(input, *dims)", "input with the order of elements reversed along dims.",
-   along | moves | takes_quantized)
+   along | moves | takes_quantized | no_out)
 
 namespace {
 
@@ -300,12 +300,12 @@ Tensor rot90(const Tensor& input, int64_t k, IntSpan dims) {
 }
 
 }  // namespace
-OP(fliplr, "fliplr(input)", "input with its columns in reverse order.", moves | takes_quantized)
-OP(flipud, "flipud(input)", "input with its rows in reverse order.", moves | takes_quantized)
+OP(fliplr, "fliplr(input)", "input with its columns in reverse order.", moves | takes_quantized | no_out)
+OP(flipud, "flipud(input)", "input with its rows in reverse order.", moves | takes_quantized | no_out)
 OP(roll, "roll(input, shifts, dims=None)",
-   "input moved along dims; what leaves at one end enters at the other.", moves)
+   "input moved along dims; what leaves at one end enters at the other.", moves | no_out)
 OP(rot90, "rot90(input, k=1, dims=(0, 1))",
-   "input rotated k times by 90 degrees in the plane of dims.", moves | takes_quantized)
+   "input rotated k times by 90 degrees in the plane of dims.", moves | takes_quantized | no_out)
 
 namespace {
 
@@ -335,7 +335,7 @@ std::vector<Tensor> unravel_index(const Tensor& indices, IntSpan shape) {
 
 }  // namespace
 OP_FUNCTION(unravel_index, "unravel_index(indices, shape)",
-            "The coordinates of flat indices into a tensor of the given shape.")
+            "The coordinates of flat indices into a tensor of the given shape.", no_out)
 
 // --- Triangles ---------------------------------------------------------------------------------
 
@@ -446,9 +446,9 @@ OP(triu, "triu(input, diagonal=0)", "The upper triangles of matrices, zeros else
 OP_METHOD(tril_, "tril_(self, diagonal=0)", "Sets everything above a diagonal to zero.")
 OP_METHOD(triu_, "triu_(self, diagonal=0)", "Sets everything below a diagonal to zero.")
 OP_FUNCTION(tril_indices, "tril_indices(row, col, offset=0, **options)",
-            "The indices of the lower triangle of a matrix, row indices above column indices.")
+            "The indices of the lower triangle of a matrix, row indices above column indices.", no_out)
 OP_FUNCTION(triu_indices, "triu_indices(row, col, offset=0, **options)",
-            "The indices of the upper triangle of a matrix, row indices above column indices.")
+            "The indices of the upper triangle of a matrix, row indices above column indices.", no_out)
 
 // --- Inside vmap
 // ---------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ Tensor hann_window(int64_t window_length, bool periodic, const Options& options)
   return finished_window(cos(x) * -0.5 + 0.5, options);
 }
 OP_FUNCTION(hann_window, "hann_window(window_length, periodic=True, **options)",
-            "The Hann window: half of a raised cosine.")
+            "The Hann window: half of a raised cosine.", no_out)
 
 Tensor hamming_window(int64_t window_length, bool periodic, double alpha, double beta,
                       const Options& options) {
@@ -46,21 +46,21 @@ Tensor hamming_window(int64_t window_length, bool periodic, double alpha, double
 }
 OP_FUNCTION(hamming_window,
             "hamming_window(window_length, periodic=True, alpha=0.54, beta=0.46, **options)",
-            "The Hamming window: a raised cosine that does not fall to zero.")
+            "The Hamming window: a raised cosine that does not fall to zero.", no_out)
 
 Tensor bartlett_window(int64_t window_length, bool periodic, const Options& options) {
   const Tensor x = window_angles("bartlett_window", window_length, periodic, options);
   return finished_window(1 - abs(x * (1 / std::numbers::pi) - 1), options);
 }
 OP_FUNCTION(bartlett_window, "bartlett_window(window_length, periodic=True, **options)",
-            "The Bartlett window: a triangle.")
+            "The Bartlett window: a triangle.", no_out)
 
 Tensor blackman_window(int64_t window_length, bool periodic, const Options& options) {
   const Tensor x = window_angles("blackman_window", window_length, periodic, options);
   return finished_window(cos(x) * -0.5 + cos(x * 2) * 0.08 + 0.42, options);
 }
 OP_FUNCTION(blackman_window, "blackman_window(window_length, periodic=True, **options)",
-            "The Blackman window: a sum of three cosines.")
+            "The Blackman window: a sum of three cosines.", no_out)
 
 Tensor kaiser_window(int64_t window_length, bool periodic, double beta, const Options& options) {
   window_angles("kaiser_window", window_length, periodic, options);  // checks
@@ -83,9 +83,9 @@ Tensor kaiser_window_default(int64_t window_length, bool periodic, const Options
   return kaiser_window(window_length, periodic, 12.0, options);
 }
 OP_FUNCTION(kaiser_window_default, "kaiser_window(window_length, periodic=True, **options)",
-            "The Kaiser window with beta 12.")
+            "The Kaiser window with beta 12.", no_out)
 OP_FUNCTION(kaiser_window, "kaiser_window(window_length, periodic, beta, **options)",
-            "The Kaiser window: the modified Bessel function of a semicircle.")
+            "The Kaiser window: the modified Bessel function of a semicircle.", no_out)
 
 }  // namespace
 }  // namespace flambeau

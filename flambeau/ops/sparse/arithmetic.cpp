@@ -283,7 +283,7 @@ Tensor sparse_broadcast_to(const Tensor& input, IntSpan size) {
 }
 OP_FUNCTION(sparse_broadcast_to, "_sparse_broadcast_to(input, size)",
             "A tensor by coordinates, repeated along dimensions of size 1 and new ones.",
-            takes_sparse)
+            takes_sparse | no_out)
 
 Tensor product_with_dense(const Tensor& narrow, const Tensor& dense) {
   const Dims shape = broadcast_shapes(narrow.sizes(), dense.sizes());

@@ -53,7 +53,8 @@ OBLONG = [call(t(3, 5), layouts_=False), call(t(5, 3), layouts_=False)]
 
 op("linalg_inv inverse", INVERTIBLE, ref=np.linalg.inv, forms="out", **MATRICES)
 op("linalg_inv_ex", INVERTIBLE, **MATRICES, result="any")
-op("linalg_det det", INVERTIBLE, ref=np.linalg.det, forms="out", **MATRICES)
+op("linalg_det", INVERTIBLE, ref=np.linalg.det, forms="out", **MATRICES)
+op("det", INVERTIBLE, ref=np.linalg.det, **MATRICES)
 op("linalg_slogdet slogdet", INVERTIBLE, ref=np.linalg.slogdet, **MATRICES, result="any")
 op(
     "logdet",
@@ -258,7 +259,7 @@ op(
     forms="out",
     **MATRICES,
 )
-op("pinverse", TALL_AND_WIDE, ref=np.linalg.pinv, forms="out", **MATRICES)
+op("pinverse", TALL_AND_WIDE, ref=np.linalg.pinv, **MATRICES)
 op(
     "linalg_matrix_rank",
     call(square()),
@@ -372,7 +373,6 @@ op(
         (np.abs(a) ** 2).sum(dim if isinstance(dim, int) else tuple(dim), keepdims=keepdim)
     ),
     result="real",
-    forms="out",
     dtypes="fc",
     zero_dim="it takes dimensions",
 )
@@ -406,7 +406,6 @@ op(
     call(square(n=0)),
     call(square(0)),
     ref=exponential,
-    forms="out",
     **MATRICES,
 )
 op(
@@ -445,7 +444,6 @@ op(
     call(t(2, 3), N=4),
     call(t(0, 3)),
     ref=lambda x, N=None: x[..., None] ** np.arange(N or x.shape[-1]),
-    forms="out",
     dtypes="fc",
     tolerance=10,
     zero_dim="tests/python/linalg/test_linalg.py has it",

@@ -106,10 +106,10 @@ def test_out_stands_on_the_device_of_the_inputs(name: str) -> None:
         calls[name](torch.empty(2, 3, device="meta"))
 
 
-@pytest.mark.parametrize("name", ["sin", "abs", "special.bessel_j1", "isnan"])
+@pytest.mark.parametrize("name", ["sin", "abs", "special.bessel_j1", "signbit"])
 def test_out_stands_on_the_device_of_inputs_without_dimensions(name: str) -> None:
     function = operator.attrgetter(name)(torch)
-    dtype = torch.bool if name == "isnan" else torch.float32
+    dtype = torch.bool if name == "signbit" else torch.float32
     with pytest.raises(RuntimeError, match="device"):
         function(torch.tensor(3.0), out=torch.empty(1, dtype=dtype, device="meta"))
 
@@ -189,3 +189,15 @@ def test_two_results_do_not_go_into_one_place(call):
     first, second = call(x, memory[:, 0].clone(), memory[:, 1].clone())
     call(x, memory[:, 0], memory[:, 1])  # side by side
     assert memory.tolist() == torch.stack([first, second], 1).tolist()
+
+
+@pytest.mark.parametrize("name", ["isnan", "relu", "masked_fill", "prod", "nn.functional.celu"])
+def test_functions_without_a_form_with_out_refuse_it(name: str) -> None:
+    rest = (X > 0, 2.0) if name == "masked_fill" else ()
+    function = operator.attrgetter(name)(torch)
+    with pytest.raises(TypeError):
+        function(X, *rest, out=torch.empty(2, 3))
+
+
+def test_an_overload_with_out_is_found_behind_one_without() -> None:
+    assert torch.prod(X, 1, out=torch.empty(2)).shape == (2,)

@@ -277,7 +277,7 @@ void unary_kernel(const TensorIter& iter, [[maybe_unused]] const Scalar* params)
 #define PREDICATE(name, set, value, doc, ...) \
   FORMULA(name, value, 0)                     \
   KERNEL_FOR(name, unary_kernel<name##_formula, dtypes::set, true>)
-#define UNARY1(name, p, p_default, set, value, keeps, gradient, doc) ROW(name, 1, set, value)
+#define UNARY1(name, p, p_default, set, value, keeps, gradient, doc, ...) ROW(name, 1, set, value)
 #define UNARY2(name, p_name, p_default, q_name, q_default, set, value, keeps, gradient, doc, ...) \
   ROW(name, 2, set, value)
 #define KERNEL2(name, set, value) ROW(name, 2, set, value)
