@@ -181,7 +181,7 @@ MemoryFormat suggest_format(const Tensor& tensor) {
 Dims preserved_strides(const Tensor& tensor) {
   // As they are, also where a dimension of size 1 makes them free.
   if (tensor.is_contiguous() || is_non_overlapping_and_dense(tensor.sizes(), tensor.strides())) {
-    return tensor.numel() == 0 ? contiguous_strides(tensor.sizes()) : tensor.strides().dims();
+    return tensor.strides().dims();
   }
   const Tensor* self = &tensor;
   return common_strides(tensor.sizes(), &self, 1);

@@ -33,7 +33,9 @@ GETTER(nbytes, {
   return PyLong_FromLongLong(tensor.numel() * static_cast<int64_t>(tensor.item_size()));
 })
 GETTER(cdata, return PyLong_FromVoidPtr(tensor.impl());)
-GETTER(version, return PyLong_FromUnsignedLong(tensor.version());)
+GETTER(version,
+       CHECK(!tensor->inference, RuntimeError, "Inference tensors do not track version counter.");
+       return PyLong_FromUnsignedLong(tensor.version());)
 GETTER(is_cuda, return PyBool_FromLong(tensor.device().is_cuda());)
 GETTER(is_cpu, return PyBool_FromLong(tensor.device().is_cpu());)
 GETTER(is_meta, return PyBool_FromLong(tensor.device().is_meta());)

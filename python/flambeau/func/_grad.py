@@ -134,6 +134,12 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             inputs, "vjp(f, *primals): Expected primals to be Tensors"
         )
         flat_output, output_spec = flat_outputs(output, _VJP)
+        for result in flat_output:
+            if not _has_derivative(result):
+                raise RuntimeError(
+                    f"{_VJP}: All outputs of f must be floating-point or complex Tensors, got "
+                    f"Tensor with dtype {result.dtype}"
+                )
         shown, aux = released((output, aux), leaves, tracked)
 
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: Any = None) -> Any:
