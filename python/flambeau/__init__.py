@@ -157,4 +157,9 @@ def __getattr__(name):
         except ModuleNotFoundError as error:
             if error.name != full:
                 raise
+        if name[0] == "_":
+            from flambeau._operators import _aten_private
+
+            if (inner := vars(_aten_private).get(name)) is not None and callable(inner):
+                return inner
     raise AttributeError(f"module 'flambeau' has no attribute '{name}'")

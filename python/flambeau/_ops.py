@@ -212,7 +212,10 @@ class _OpNamespace:
 
             if "upsample_" in name:
                 from flambeau._operators._aten_upsample import FUNCTIONS
-            function = FUNCTIONS.get(name) or _own_function(name) or _missing("aten", name)
+            from flambeau._operators import _aten_private
+
+            function = FUNCTIONS.get(name) or _own_function(name)
+            function = function or _private(_aten_private, name) or _missing("aten", name)
         if function is None and self.name in _COLLECTIVES and not name.startswith("__"):
             function = _missing(self.name, name)
         if function is None and self.name == "profiler":
@@ -240,6 +243,12 @@ def _enter(name: str, args: str | None = None) -> Any:
 def _exit(part: Any) -> None:
     """Ends a named part of the program."""
     part.__exit__(None, None, None)
+
+
+def _private(module: Any, name: str) -> Any:
+    """A function that a module of PyTorch's inner ones defines."""
+    found = vars(module).get(name)
+    return found if getattr(found, "__module__", None) == module.__name__ else None
 
 
 def _missing(namespace: str, name: str) -> Callable[..., Any]:

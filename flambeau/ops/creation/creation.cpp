@@ -239,11 +239,14 @@ Tensor new_empty_strided(const Tensor& self, IntSpan size, IntSpan stride, const
 
 }  // namespace
 OP_FUNCTION(empty_like_op, "empty_like(input, *, memory_format=None, **options)",
-            "A tensor like input with undefined contents.", takes_pending | creates | takes_nested | no_out)
+            "A tensor like input with undefined contents.",
+            takes_pending | creates | takes_nested | no_out)
 OP_FUNCTION(zeros_like_op, "zeros_like(input, *, memory_format=None, **options)",
-            "A tensor like input filled with zeros.", takes_pending | creates | takes_nested | no_out)
+            "A tensor like input filled with zeros.",
+            takes_pending | creates | takes_nested | no_out)
 OP_FUNCTION(ones_like_op, "ones_like(input, *, memory_format=None, **options)",
-            "A tensor like input filled with ones.", takes_pending | creates | takes_nested | no_out)
+            "A tensor like input filled with ones.",
+            takes_pending | creates | takes_nested | no_out)
 OP_FUNCTION(full_like_op, "full_like(input, fill_value, *, memory_format=None, **options)",
             "A tensor like input filled with fill_value.", takes_pending | creates | no_out)
 OP_METHOD(new_empty, "new_empty(self, *size, **options)",

@@ -41,7 +41,10 @@ COMPARE_ALIAS(greater_equal, ge, takes_nested)
 OP_INPLACE([](const Tensor& input, const Tensor& other) { return atan2(input, other); },
            "arctan2(input, other)", "Another name of atan2.", casts_out | elementwise)
 
+// To PyTorch this has no derivative at all: it leaves the history of self alone, and writes to
+// leaves.
 Tensor logical_not_(const Tensor& self) {
+  const NoGrad off;
   check_inplace("logical_not_", self);
   return copy_(self, logical_not(self));
 }
@@ -99,7 +102,8 @@ OP(angle, "angle(input)", "The angle of each complex element; pi for negative re
    casts_out | elementwise | keeps_zero)
 
 Tensor fill(const Tensor& input, const Operand& value) { return fill_(clone(input), value); }
-OP_FUNCTION(fill, "fill(input, value)", "A tensor like input with every element set to value.", no_out)
+OP_FUNCTION(fill, "fill(input, value)", "A tensor like input with every element set to value.",
+            no_out)
 
 Tensor isreal(const Tensor& input) {
   return input.is_complex() ? imag(input) == 0 : ones_like(input, DType::bool_);

@@ -413,6 +413,10 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
   const bool in_place = out.defined() && a.is_tensor() && out.is_same(a.tensor());
   // An op without a derivative leaves the history of what it overwrites alone.
   if (in_place && row.gradient_a) check_write(row.name, out, b);
+  if (in_place && !row.gradient_a && out->inference) [[unlikely]] {
+    const NoGrad off;
+    check_inplace(row.name, out);
+  }
   check_operand_dtypes(row, a, b);
   const Device device = common_device(row.name, {a, b});
   const DType common = result_type(a, b);

@@ -240,7 +240,7 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
   OP_FUNCTION(name##_number, #name "(self, other)", doc, elementwise)
 // Of floating numbers these have a history, but no derivative.
 static Tensor no_gradient(const char* op) {
-  fail<NotImplementedError>("derivative for aten::{} is not implemented", op);
+  fail<RuntimeError>("derivative for aten::{} is not implemented", op);
 }
 #define DISCRETE(name, dtypes, value, doc)                                                 \
   static const BinaryRow& name##_row() {                                                   \

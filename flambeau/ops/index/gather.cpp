@@ -217,6 +217,7 @@ Tensor source_gradient(const Tensor& g, int64_t dim, const Tensor& index, const 
 
 Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Operand& src) {
   REDIRECT(scatter_, self, dim, index, src)
+  check_inplace("scatter_", self, src.requires_grad());
   dim = wrap_dim(dim, self.dim());
   write_scattered("scatter", self, dim, index, src, WriteMode::assign);
   const Tensor& source = tensor_or_none(src);
@@ -238,6 +239,7 @@ Tensor scatter(const Tensor& input, int64_t dim, const Tensor& index, const Oper
 
 Tensor scatter_add_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src) {
   REDIRECT(scatter_add_, self, dim, index, src)
+  check_inplace("scatter_add_", self, src.requires_grad());
   dim = wrap_dim(dim, self.dim());
   write_scattered("scatter_add", self, dim, index, src, WriteMode::add);
   if (Record r = Record::in_place("scatter_add", self, {src})) {
@@ -358,9 +360,12 @@ Tensor put_(const Tensor& self, const Tensor& index, const Tensor& source, bool 
     const Tensor flat = reshape(window, -1);  // a copy where strides do not allow a view
     write_at("put_", flat, {reshape(index, -1)}, reshape(apart_from(self, source), -1),
              accumulate ? WriteMode::add : WriteMode::assign);
-    if (flat.storage() != self.storage()) copy_(window, reshape(flat, self.sizes()));
+    if (flat.storage() == self.storage()) {
+      self.bump_version("put_");
+    } else {
+      copy_(window, reshape(flat, self.sizes()));  // counts as a write to self
+    }
   }
-  self.bump_version("put_");
   if (Record r = Record::in_place("put", self, {source})) {
     const Saved saved = r.save(index);
     r.wrt(0, [saved, accumulate, shape = source->sizes](const Tensor& g) {

@@ -134,9 +134,9 @@ void reduce_into(const Tensor& self, int64_t dim, const Tensor& index, const Ten
 
 Tensor scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, const Tensor& src,
                        std::string_view reduce, bool include_self) {
+  check_inplace("scatter_reduce_", self, src.requires_grad());
   dim = wrap_dim(dim, self.dim());
   const Reduce kind = parse_reduce(reduce);
-  check_inplace("scatter_reduce_", self, src.requires_grad());
   check_no_overlap("scatter_reduce_", self, src);
   const bool extreme = kind == Reduce::amax || kind == Reduce::amin;
   const bool compares = extreme && index.numel() > 0;  // of nothing there is an extreme anywhere

@@ -1,5 +1,6 @@
 // Ops whose elements a mask names, the positions of nonzeros, and what every write by index asks
 // about shared memory.
+#include <cstring>
 #include <variant>
 
 #include "flambeau/base/warn.h"
@@ -168,6 +169,24 @@ void scatter_by_number(const Tensor& self, const Tensor& mask, const Tensor& sou
   copy_(self, where(chosen, values, self));
 }
 
+// What PyTorch's loop reads where self is its own source: an element that stands before the one
+// that is written may have been written already.
+bool shares_window(const Tensor& self, const Tensor& source) {
+  return self.storage() == source.storage() && self.offset() == source.offset() &&
+         self.sizes() == source.sizes() && self.strides() == source.strides();
+}
+Tensor in_order_of_writes(const Tensor& source, const Tensor& written) {
+  const Tensor flat = reshape(clone(source, MemoryFormat::contiguous), -1);
+  const auto* at = written.data<int64_t>();
+  const auto size = static_cast<size_t>(flat.item_size());
+  auto* bytes = static_cast<char*>(flat.raw());
+  for (int64_t k = 0; k < written.numel(); ++k) {
+    std::memmove(bytes + static_cast<size_t>(at[k]) * size, bytes + static_cast<size_t>(k) * size,
+                 size);
+  }
+  return index_select(flat, 0, written);
+}
+
 Tensor masked_scatter_(const Tensor& self, const Tensor& mask, const Tensor& source) {
   check_inplace("masked_scatter_", self, source.requires_grad());
   check_mask("masked_scatter_", mask);
@@ -188,7 +207,8 @@ Tensor masked_scatter_(const Tensor& self, const Tensor& mask, const Tensor& sou
     CHECK(count <= source.numel(), RuntimeError,
           "masked_scatter: Number of elements of source < number of ones in mask ({} < {})",
           source.numel(), count);
-    const Tensor values = narrow(reshape(apart_from(self, source), -1), 0, 0, count);
+    const Tensor read = shares_window(self, source) ? in_order_of_writes(source, places) : source;
+    const Tensor values = narrow(reshape(apart_from(self, read), -1), 0, 0, count);
     write_at("masked_scatter_", window, {expand(mask, self.sizes())}, values, WriteMode::assign);
   }
   self.bump_version("masked_scatter_");

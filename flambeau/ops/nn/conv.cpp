@@ -420,7 +420,8 @@ Tensor conv_transpose(const char* op, size_t rank, const Tensor& input, const Te
       name,                                                                                      \
       #name                                                                                      \
       "(input, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1)", \
-      "The adjoint of a convolution in its input, which enlarges by the stride.", autocast_low | no_out)
+      "The adjoint of a convolution in its input, which enlarges by the stride.",                \
+      autocast_low | no_out)
 CONV_TRANSPOSE(conv_transpose1d, 1)
 CONV_TRANSPOSE(conv_transpose2d, 2)
 CONV_TRANSPOSE(conv_transpose3d, 3)

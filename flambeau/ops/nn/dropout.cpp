@@ -166,7 +166,8 @@ Tensor feature_dropout(const Tensor& input, double p, bool train) {
   return drop(input, p, train, true);
 }
 OP_FUNCTION(feature_dropout, "feature_dropout(input, p, train)",
-            "Zeroes whole channels with probability p and scales the others by 1 / (1 - p).", draws | no_out)
+            "Zeroes whole channels with probability p and scales the others by 1 / (1 - p).",
+            draws | no_out)
 Tensor feature_dropout_(const Tensor& self, double p, bool train) {
   return drop_(self, p, train, true);
 }

@@ -103,7 +103,8 @@ Tensor embedding(const Tensor& weight, const Tensor& indices, int64_t padding_id
 }
 OP_FUNCTION(embedding,
             "embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False)",
-            "Rows of weight by index; the row at padding_idx gets no gradient.", takes_nested | no_out)
+            "Rows of weight by index; the row at padding_idx gets no gradient.",
+            takes_nested | no_out)
 
 // Rescales rows that are used and longer than max_norm.
 static Tensor embedding_renorm_(const Tensor& self, const Tensor& indices, double max_norm,

@@ -38,7 +38,8 @@ Tensor prelu(const Tensor& input, const Tensor& weight) {
   return _prelu_kernel(input, reshape(weight, shape));
 }
 OP(prelu, "prelu(input, weight)",
-   "Each element where positive, weight (of its channel) times it elsewhere.", autocast_low | no_out)
+   "Each element where positive, weight (of its channel) times it elsewhere.",
+   autocast_low | no_out)
 
 Tensor glu(const Tensor& input, int64_t dim) {
   CHECK(input.dim() > 0, RuntimeError, "glu does not support 0-dimensional tensors");
@@ -142,7 +143,8 @@ Tensor one_hot(const Tensor& input, int64_t num_classes) {
   return scatter_(zeros(shape, options_of(input)), -1, unsqueeze(input, -1), int64_t{1});
 }
 OP_FUNCTION(one_hot, "one_hot(input, num_classes=-1)",
-            "A 1 at the place that each element names among zeros, in a new last dimension.", no_out)
+            "A 1 at the place that each element names among zeros, in a new last dimension.",
+            no_out)
 
 Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double eps, bool keepdim) {
   const int64_t last = std::max(x1.dim(), x2.dim()) - 1;

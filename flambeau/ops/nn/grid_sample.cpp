@@ -193,7 +193,7 @@ Tensor grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolati
   OP_FUNCTION(grid_sampler, name "(input, grid, interpolation_mode, padding_mode, align_corners)", \
               "input at the points of grid, given in coordinates from -1 to 1. Modes: 0 linear, "  \
               "1 nearest, 2 cubic; padding: 0 zeros, 1 border, 2 reflection.",                     \
-              cpu_exact | cuda_widest)
+              cpu_exact | cuda_widest | no_out)
 GRID_SAMPLER("grid_sampler")
 GRID_SAMPLER("grid_sampler_2d")
 GRID_SAMPLER("grid_sampler_3d")

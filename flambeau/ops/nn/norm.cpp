@@ -82,7 +82,7 @@ Tensor normalize_rows(const char* op, const Tensor& input, int64_t normalized, c
   {
     const NoGrad off;
     const Tensor x = contiguous(input);
-    out = empty_like(x);
+    out = make_tensor(x.sizes(), x.dtype(), x.device());
     if (x.numel() != 0) {
       kernels::layer_norm(x.device_type(), x, as_stat(weight), as_stat(bias), eps, out, mean, rstd);
     }

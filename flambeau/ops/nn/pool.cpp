@@ -321,7 +321,7 @@ std::pair<Tensor, Tensor> max_pool_nd(const char* op, const char* node, size_t r
   }                                                                                              \
   OP_FUNCTION(name,                                                                              \
               #name "(input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False)", \
-              "The maximum of each window.", policy)                                             \
+              "The maximum of each window.", policy | no_out)                                    \
   OP_FUNCTION(                                                                                   \
       name##_with_indices,                                                                       \
       #name                                                                                      \
@@ -470,7 +470,7 @@ Tensor mean_of_planes(const Tensor& input, int64_t rank) {
       adaptive_max_pool##rank##d, "adaptive_max_pool" #rank "d(input, output_size)",               \
       "Maxima of windows chosen so that the output has the given size, and their indices.",        \
       policy)
-ADAPTIVE_POOL(1, plain)
+ADAPTIVE_POOL(1, no_out)
 ADAPTIVE_POOL(2, plain)
 ADAPTIVE_POOL(3, cpu_exact)
 #undef ADAPTIVE_POOL

@@ -197,7 +197,7 @@ OP_FUNCTION(lstm_packed,
               "A stack of " what                                                                   \
               " layers over a batch of equally long sequences: the outputs of all steps, and the " \
               "state after the last.",                                                             \
-              policy | no_out)                                                                              \
+              policy | no_out)                                                                     \
   OP_FUNCTION(name##_packed,                                                                       \
               #name                                                                                \
               "(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, "           \

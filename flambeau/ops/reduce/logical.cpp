@@ -34,7 +34,8 @@ Tensor any_along(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) 
 }
 OP(any_all, "any(input)", "Whether any element is not zero.", reduces | takes_jagged | gives_bool)
 OP(any_along, "any(input, dim=None, keepdim=False)",
-   "Whether any element along the given dimensions is not zero.", reduces | takes_jagged | gives_bool)
+   "Whether any element along the given dimensions is not zero.",
+   reduces | takes_jagged | gives_bool)
 
 Tensor all_all(const Tensor& input) {
   return reduce_to_bool(kernels::all, input, DimSet::all(input.dim()), false);
@@ -79,7 +80,8 @@ Tensor count_nonzero_along(const Tensor& input, IntSpan dim) { return count_nonz
 OP_METHOD(count_nonzero_along, "count_nonzero(self, *dim)",
           "The number of elements that are not zero along the given dimensions.", reduces | no_out)
 OP(count_nonzero, "count_nonzero(input, dim=None)",
-   "The number of elements that are not zero, of all or along the given dimensions.", reduces | no_out)
+   "The number of elements that are not zero, of all or along the given dimensions.",
+   reduces | no_out)
 
 }  // namespace
 

@@ -249,7 +249,8 @@ Tensor cov(const Tensor& input, int64_t correction, const Tensor& fweights,
   return squeeze(scatter);
 }
 OP(cov, "cov(input, *, correction=1, fweights=None, aweights=None)",
-   "The covariances of variables, which are rows, over observations, which are columns.", composed | no_out)
+   "The covariances of variables, which are rows, over observations, which are columns.",
+   composed | no_out)
 
 Tensor corrcoef(const Tensor& input) {
   CHECK(input.dim() <= 2, RuntimeError,

@@ -43,7 +43,8 @@ Tensor diagflat(const Tensor& input, int64_t offset) { return diag(reshape(input
 OP(diag_embed, "diag_embed(input, offset=0, dim1=-2, dim2=-1)",
    "Matrices of zeros whose diagonals are the last dimension of input.", no_out)
 OP(diag, "diag(input, diagonal=0)", "The diagonal of a matrix, or the matrix with that diagonal.")
-OP(diagflat, "diagflat(input, offset=0)", "The matrix whose diagonal has the elements of input.", no_out)
+OP(diagflat, "diagflat(input, offset=0)", "The matrix whose diagonal has the elements of input.",
+   no_out)
 
 namespace {
 
@@ -149,13 +150,26 @@ OP(constant_pad_nd, "constant_pad_nd(input, pad, value=0)",
 
 namespace {
 
+// A copy that lies in its storage as input lies in its own, gaps and all, where no two elements
+// share memory.
+Tensor clone_in_place(const Tensor& input) {
+  bool plain = input.storage() && !input.device().is_meta() && !input->pending;
+  for (int64_t d = 0; d < input.dim(); ++d) {
+    plain &= input.strides()[d] != 0 || input.sizes()[d] <= 1;
+  }
+  if (!plain) return clone(input);
+  const auto count = static_cast<int64_t>(input.storage()->bytes() / input.item_size());
+  const Tensor whole = clone(make_alias(input, {count}, {1}, 0));
+  return make_alias(whole, input.sizes(), input.strides(), input.offset());
+}
+
 template <class View>
 Tensor replace_view(const char* op, const Tensor& input, const Tensor& src, View view,
                     MemoryFormat format = MemoryFormat::preserve) {
   Tensor out;
   {
     const NoGrad off;
-    out = clone(input, format);
+    out = format == MemoryFormat::preserve ? clone_in_place(input) : clone(input, format);
     const Tensor part = view(out);
     CHECK(part.sizes() == src.sizes(), RuntimeError,
           "{}: expected src to have a size equal to the slice of self. src size = {}, slice size = "
@@ -186,13 +200,26 @@ Tensor diagonal_scatter(const Tensor& input, const Tensor& src, int64_t offset, 
   return replace_view("diagonal_scatter", input, src,
                       [=](const Tensor& x) { return diagonal(x, offset, dim1, dim2); });
 }
+// PyTorch's gradient of input is what lies in the window, not what lies around it.
 Tensor as_strided_scatter(const Tensor& input, const Tensor& src, IntSpan size, IntSpan stride,
                           std::optional<int64_t> storage_offset) {
   const auto view = [sizes = size.dims(), strides = stride.dims(),
                      storage_offset](const Tensor& x) {
     return as_strided(contiguous(x), sizes, strides, storage_offset);
   };
-  return replace_view("as_strided_scatter", input, src, view, MemoryFormat::contiguous);
+  Tensor out;
+  {
+    const NoGrad off;
+    out = replace_view("as_strided_scatter", input, src, view, MemoryFormat::contiguous);
+  }
+  if (Record r{"as_strided_scatter", out, {input, src}}) {
+    r.wrt(0, [view](const Tensor& g) {
+      const Tensor none = zeros(g.sizes(), options_of(g));
+      return replace_view("as_strided_scatter", none, view(g), view, MemoryFormat::contiguous);
+    });
+    r.wrt(1, view);
+  }
+  return out;
 }
 
 }  // namespace

@@ -210,7 +210,10 @@ Tensor cat_out(const std::vector<Tensor>& tensors, int64_t dim, const Tensor& ou
                            ? contiguous_strides(plan.sizes)
                            : format_strides(plan.sizes, plan.format);
   if (!(out.sizes() == plan.sizes)) resize_tensor(out, plan.sizes, strides);
-  fill_joined(tensors, out, dim, out.strides() == strides ? plan.format : MemoryFormat::contiguous);
+  const Tensor target = make_alias(out);
+  target->version = nullptr;  // all the parts are one write
+  fill_joined(tensors, target, dim,
+              out.strides() == strides ? plan.format : MemoryFormat::contiguous);
   out.bump_version("cat");
   return out;
 }
@@ -425,7 +428,8 @@ OP_FUNCTION(dstack, "dstack(tensors)", "The tensors joined along the third dimen
 OP_FUNCTION(column_stack, "column_stack(tensors)",
             "Vectors as columns, and matrices, joined side by side.",
             casts_out | type_error_out | moves | takes_quantized)
-OP_FUNCTION(block_diag, "block_diag(*tensors)", "A matrix with the tensors along its diagonal.", no_out)
+OP_FUNCTION(block_diag, "block_diag(*tensors)", "A matrix with the tensors along its diagonal.",
+            no_out)
 OP_FUNCTION(meshgrid, "meshgrid(*tensors, *, indexing=None)",
             "The coordinates of the grid that vectors span, one tensor a dimension.", makes_view)
 OP_FUNCTION(cartesian_prod, "cartesian_prod(*tensors)",

@@ -172,7 +172,8 @@ Tensor repeat_interleave_number(const Tensor& input, int64_t repeats, std::optio
 
 }  // namespace
 OP_FUNCTION(tile, "tile(input, dims)",
-            "Copies of input, so many along each of its last dimensions.", moves | takes_quantized | no_out)
+            "Copies of input, so many along each of its last dimensions.",
+            moves | takes_quantized | no_out)
 OP_METHOD(tile, "tile(self, *dims)", "Copies of self, so many along each of its last dimensions.",
           moves | takes_quantized | no_out)
 OP_FUNCTION(interleaved_index, "repeat_interleave(repeats, *, output_size=None)",
@@ -300,8 +301,10 @@ Tensor rot90(const Tensor& input, int64_t k, IntSpan dims) {
 }
 
 }  // namespace
-OP(fliplr, "fliplr(input)", "input with its columns in reverse order.", moves | takes_quantized | no_out)
-OP(flipud, "flipud(input)", "input with its rows in reverse order.", moves | takes_quantized | no_out)
+OP(fliplr, "fliplr(input)", "input with its columns in reverse order.",
+   moves | takes_quantized | no_out)
+OP(flipud, "flipud(input)", "input with its rows in reverse order.",
+   moves | takes_quantized | no_out)
 OP(roll, "roll(input, shifts, dims=None)",
    "input moved along dims; what leaves at one end enters at the other.", moves | no_out)
 OP(rot90, "rot90(input, k=1, dims=(0, 1))",
@@ -365,12 +368,12 @@ Tensor triangle_(const char* op, const Tensor& self, int64_t diagonal, bool uppe
     const NoGrad off;
     if (self.is_contiguous()) {
       kernels::triangle(self.device_type(), self, self, diagonal, upper);
+      self.bump_version(op);
     } else {
       const Tensor window = make_alias(self);
-      copy_(window, triangle(op, window, diagonal, upper));
+      copy_(window, triangle(op, window, diagonal, upper));  // counts as a write to self
     }
   }
-  self.bump_version(op);
   if (Record r = Record::in_place(op, self, {})) {
     r.wrt(0, [=](const Tensor& g) { return triangle(op, g, diagonal, upper); });
   }
@@ -446,9 +449,11 @@ OP(triu, "triu(input, diagonal=0)", "The upper triangles of matrices, zeros else
 OP_METHOD(tril_, "tril_(self, diagonal=0)", "Sets everything above a diagonal to zero.")
 OP_METHOD(triu_, "triu_(self, diagonal=0)", "Sets everything below a diagonal to zero.")
 OP_FUNCTION(tril_indices, "tril_indices(row, col, offset=0, **options)",
-            "The indices of the lower triangle of a matrix, row indices above column indices.", no_out)
+            "The indices of the lower triangle of a matrix, row indices above column indices.",
+            no_out)
 OP_FUNCTION(triu_indices, "triu_indices(row, col, offset=0, **options)",
-            "The indices of the upper triangle of a matrix, row indices above column indices.", no_out)
+            "The indices of the upper triangle of a matrix, row indices above column indices.",
+            no_out)
 
 // --- Inside vmap
 // ---------------------------------------------------------------------------------

@@ -322,3 +322,8 @@ def test_functions_of_tangents_may_write_into_their_arguments():
         dual = forward_ad.make_dual(leaf.clone(), torch.ones(2))
         value, tangent = forward_ad.unpack_dual(dual.mul_(2) * dual)
     assert value.tolist() == [4, 4] and tangent.tolist() == [8, 8]
+
+
+def test_vjp_wants_results_that_have_a_derivative() -> None:
+    with pytest.raises(RuntimeError, match="must be floating-point or complex Tensors"):
+        torch.func.vjp(lambda t: tuple(t.max(0)), torch.randn(3))

@@ -331,3 +331,21 @@ def test_bounds_of_slices_are_whatever_is_an_index() -> None:
     assert x[: 1 << 70].shape == (3, 4)
     with pytest.raises(TypeError, match="slice indices must be integers"):
         x["a":]
+
+
+def test_masked_scatter_of_itself_reads_what_it_has_written() -> None:
+    x = torch.tensor([1.5, -2.0, 0.25, 3.0])
+    x.masked_scatter_(x > 0, x)
+    assert x.tolist() == [1.5, -2.0, -2.0, -2.0]
+
+
+def test_copies_with_a_replaced_view_lie_as_their_input_does() -> None:
+    x = torch.zeros(4, 6)[:, ::2]
+    assert x.select_scatter(torch.ones(3), 0, 1).stride() == x.stride()
+    assert x.diagonal_scatter(torch.ones(3)).stride() == x.stride()
+
+
+def test_as_strided_scatter_passes_back_what_lies_in_the_window() -> None:
+    x = torch.zeros(4, requires_grad=True)
+    x.as_strided_scatter(torch.ones(2), (2,), (1,)).sum().backward()
+    assert x.grad is not None and x.grad.tolist() == [1, 1, 0, 0]

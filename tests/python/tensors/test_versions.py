@@ -40,3 +40,13 @@ def test_inference_tensors_have_no_version() -> None:
         x = torch.ones(2)
     with pytest.raises(RuntimeError, match="do not track version counter"):
         _ = x._version
+
+
+def test_writes_through_views_count_once() -> None:
+    x = torch.ones(3, 3)
+    x.t().triu_()
+    assert x._version == 1
+    x.t()[:2].put_(INDEX, torch.zeros(1))
+    assert x._version == 2
+    torch.cat([X, X], out=(out := torch.empty(4, 3)))
+    assert out._version == 1

@@ -49,6 +49,8 @@ def interpolate(
             "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires "
             "a 4-D tensor as input"
         )
+    if isinstance(size, (list, tuple)) and len(size) != max(input.dim() - 2, 0):
+        _target(input, size, scale_factor, recompute_scale_factor)
     if input.dim() not in (3, 4, 5) or mode not in (*_LINEAR_MODES, *_COPYING_MODES):
         raise NotImplementedError(
             f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for "
