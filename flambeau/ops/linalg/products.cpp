@@ -111,7 +111,8 @@ Tensor matrix_exp(const Tensor& a) {
   }
   return out;
 }
-OP_FUNCTION(matrix_exp, "linalg_matrix_exp(A)", "The exponential of square matrices.", event(2) | no_out)
+OP_FUNCTION(matrix_exp, "linalg_matrix_exp(A)", "The exponential of square matrices.",
+            event(2) | no_out)
 OP(matrix_exp, "matrix_exp(input)", "The exponential of square matrices.", event(2) | no_out)
 
 // --- Chains of products -----------------------------------------------------------------------
@@ -272,7 +273,8 @@ Tensor trace(const Tensor& input) {
         "\"trace\" not implemented for 'Bool'");
   return sum(diagonal(input, 0, 0, 1));
 }
-OP(trace, "trace(input)", "The sum of the elements on the diagonal of a matrix.", autocast_exact | no_out)
+OP(trace, "trace(input)", "The sum of the elements on the diagonal of a matrix.",
+   autocast_exact | no_out)
 
 Tensor ordered_vander(const Tensor& x, std::optional<int64_t> n, bool increasing) {
   CHECK(x.dim() == 1, RuntimeError, "x must be a one-dimensional tensor. Got {}", x.sizes());

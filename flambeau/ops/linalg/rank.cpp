@@ -162,12 +162,14 @@ Tensor rank_tol(const Tensor& a, double tol, bool hermitian) {
   return matrix_rank(a, number(a, tol), number(a, 0.0), hermitian);
 }
 OP_FUNCTION(rank_tol, "linalg_matrix_rank(A, tol, hermitian=False)",
-            "How many singular values of a matrix are above tol.", casts_out | cpu_exact | event(2) | gives_bool)
+            "How many singular values of a matrix are above tol.",
+            casts_out | cpu_exact | event(2) | gives_bool)
 Tensor rank_tol_tensor(const Tensor& a, const Tensor& tol, bool hermitian) {
   return matrix_rank(a, tol, number(a, 0.0), hermitian);
 }
 OP_FUNCTION(rank_tol_tensor, "linalg_matrix_rank(A, tol, hermitian=False)",
-            "How many singular values of a matrix are above tol.", casts_out | cpu_exact | event(2) | gives_bool)
+            "How many singular values of a matrix are above tol.",
+            casts_out | cpu_exact | event(2) | gives_bool)
 
 // --- Condition numbers ------------------------------------------------------------------------
 
