@@ -106,7 +106,8 @@ Tensor empty_permuted(IntSpan size, IntSpan physical_layout, const Options& opti
 }
 OP_FUNCTION(empty_permuted, "empty_permuted(size, physical_layout, **options)",
             "A tensor of arbitrary values whose dimensions lie in memory in the given order, the "
-            "outermost first.", no_out)
+            "outermost first.",
+            no_out)
 
 // --- Indices of nonzero elements
 // ------------------------------------------------------------------

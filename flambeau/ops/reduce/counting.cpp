@@ -140,7 +140,8 @@ Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& input, bool out
 OP_FUNCTION(searchsorted,
             "searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, "
             "sorter=None)",
-            "The positions at which values keep the last dimension of a sorted tensor in order.", gives_bool)
+            "The positions at which values keep the last dimension of a sorted tensor in order.",
+            gives_bool)
 
 Tensor searchsorted_number(const Tensor& sorted_sequence, const Scalar& self, bool out_int32,
                            bool right, std::optional<std::string_view> side, const Tensor& sorter) {
