@@ -207,7 +207,8 @@ Tensor masked_scatter_(const Tensor& self, const Tensor& mask, const Tensor& sou
     CHECK(count <= source.numel(), RuntimeError,
           "masked_scatter: Number of elements of source < number of ones in mask ({} < {})",
           source.numel(), count);
-    const Tensor read = shares_window(self, source) ? in_order_of_writes(source, places) : source;
+    const Tensor read =
+        shares_window(self, source) ? in_order_of_writes(source, positions) : source;
     const Tensor values = narrow(reshape(apart_from(self, read), -1), 0, 0, count);
     write_at("masked_scatter_", window, {expand(mask, self.sizes())}, values, WriteMode::assign);
   }
