@@ -71,7 +71,7 @@ void check_may_write(const OpCall& call) {
   bool wants = false;
   each_tensor(call, [&](const Tensor& tensor, bool) { wants |= tensor.requires_grad(); });
   for (size_t i = 0; i < call.n_outs; ++i) wants |= call.outs[i].requires_grad();
-  const bool cuts = call.family.has(OpDef::gives_bool | OpDef::composed);
+  const bool cuts = call.family.has(OpDef::gives_bool);
   CHECK(!wants || !grad_enabled() || cuts, RuntimeError,
         "{}(): functions with out=... arguments don't support automatic differentiation, but one "
         "of the arguments requires grad.",

@@ -60,7 +60,14 @@ for name, function in {
     "special_bessel_j1": sp.j1,
     "special_spherical_bessel_j0": lambda x: np.sinc(x / np.pi),
 }.items():
-    op(name, unary_calls(nonzero=True), edges(0.0, 1e-3, 7.9, -8.1, 15.0), ref=function, **FUNCTION)
+    op(
+        name,
+        unary_calls(nonzero=True),
+        edges(0.0, 1e-3, 7.9, -8.1, 15.0),
+        ref=function,
+        grad="spherical" not in name,  # PyTorch gives this one no derivative
+        **FUNCTION,
+    )
 for name, function in {
     "special_entr": sp.entr,
     "special_bessel_y0": sp.y0,
@@ -70,7 +77,14 @@ for name, function in {
     "special_scaled_modified_bessel_k0": sp.k0e,
     "special_scaled_modified_bessel_k1": sp.k1e,
 }.items():
-    op(name, unary_calls(0.2, 6), edges(0.1, 1.9, 2.1, 30.0, 300.0), ref=function, **FUNCTION)
+    op(
+        name,
+        unary_calls(0.2, 6),
+        edges(0.1, 1.9, 2.1, 30.0, 300.0),
+        ref=function,
+        grad="scaled" not in name,
+        **FUNCTION,
+    )
 op(
     "special_ndtri",
     unary_calls(0.02, 0.98),
