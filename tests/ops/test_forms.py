@@ -113,11 +113,17 @@ def test_an_elementwise_op_is_mapped_over_a_batch(name: str) -> None:
         wanted = call(function, sample, lambda x: x)
         batches = [torch.stack([y, y]) for y in sample.tensors if y.dim()]
 
-        def one(*tensors: Any, function: Any = function, sample: Any = sample) -> Any:
+        calls: list[int] = []
+
+        def one(
+            *tensors: Any, function: Any = function, sample: Any = sample, calls: Any = calls
+        ) -> Any:
             rest = iter(tensors)
+            calls.append(len(tensors))
             return call(function, sample, lambda one: next(rest) if one.dim() else one)
 
         found = torch.func.vmap(one)(*batches)
+        assert len(calls) == 1  # for all samples of the batch
         for item in (0, 1):
             picked = [x[item] for x in found] if isinstance(found, tuple) else found[item]
             assert_equal(picked, list(wanted) if isinstance(wanted, tuple) else wanted)
