@@ -12,7 +12,7 @@ namespace flambeau::print {
 namespace detail {
 template <class T, class Make>
 Tensor filled(IntSpan sizes, DType dtype, Make make) {
-  const Tensor made = make_tensor(sizes, dtype, Device());
+  Tensor made = make_tensor(sizes, dtype, Device());
   T* data = made.data<T>();
   for (int64_t i = 0; i < made.numel(); ++i) data[i] = static_cast<T>(make(i));
   return made;

@@ -15,7 +15,7 @@ int arity(const Batching& batch) { return batch.call().op().arity; }
 
 // All samples, with ones between the batch and the dimensions of a sample, up to `rank` of these.
 Tensor aligned(const Batching& batch, const Tensor& one, int64_t rank) {
-  const Tensor samples = batch.samples(one);
+  Tensor samples = batch.samples(one);
   if (!batch.is_batched(one) || one.dim() == rank) return samples;
   Dims size = {samples.size(0)};
   for (int64_t d = one.dim(); d < rank; ++d) size.push_back(1);

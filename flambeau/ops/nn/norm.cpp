@@ -164,7 +164,7 @@ Tensor rms_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& wei
 }
 OP_FUNCTION(rms_norm, "rms_norm(input, normalized_shape, weight=None, eps=None)",
             "Divides by the root mean square over the last dimensions, then scales.",
-            takes_nested | cuda_exact | no_out)
+            takes_nested | no_out)
 
 // --- Groups of channels --------------------------------------------------------------------------
 
