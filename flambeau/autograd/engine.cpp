@@ -299,7 +299,7 @@ class Pass {
   // nobody else holds it.
   static Tensor own_gradient(const Tensor& variable, Tensor& grad) {
     if (grad.is_sparse()) [[unlikely]] {
-      if (is_wrapped(grad)) return ask_wrapped(grad_enabled() ? "clone" : "detach", grad, {});
+      if (is_wrapped(grad)) return grad_enabled() ? clone(grad) : detach(grad);
       return own_sparse_gradient(grad);
     }
     if (variable.is_sparse()) return clone(grad, MemoryFormat::contiguous);  // it has no strides

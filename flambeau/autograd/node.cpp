@@ -119,6 +119,18 @@ void Node::apply(Grads& in, Grads& out) {
   }
 }
 
+WholeRule Node::take_rules() {
+  return
+      [rules = std::move(rules_), whole = std::move(whole_rule_)](Grads& in, Grads& out) mutable {
+        if (whole) return whole(in, out);
+        if (!in[0].defined()) return;
+        for (Indexed& entry : rules) {
+          const Edge& edge = running_node->edges[entry.index];
+          if (edge && pass_needs(edge)) out[entry.index] = entry.rule(in[0]);
+        }
+      };
+}
+
 void Node::release() {
   if (variable || !saves_) return;
   released_ = true;  // before the rules go: a custom function asks why it is dropped

@@ -82,6 +82,8 @@ class Node final : public RefCounted {
 
   void set_rule(uint32_t i, Rule rule);
   void set_whole_rule(WholeRule rule) { whole_rule_ = std::move(rule); }
+  // The rules as one, for whoever does something around them.
+  WholeRule take_rules();
   // Runs the rules. `out` has one entry per edge.
   void apply(Grads& in, Grads& out);
   // Drops what was saved, if anything was: then applying again is an error.

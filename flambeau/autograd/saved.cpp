@@ -12,6 +12,7 @@ namespace flambeau {
 
 thread_local const SavedHooks* saved_hooks = nullptr;
 thread_local const WrittenView* written_view = nullptr;
+thread_local std::vector<SavedShell>* saved_shells = nullptr;
 
 namespace {
 
@@ -33,6 +34,7 @@ struct Saved::Packed {
   Edge history;
   bool requires_grad = false;
   GradMeta shape;  // of what was packed
+  Saved meant;     // in place of a shell
 };
 
 namespace {
@@ -51,6 +53,14 @@ static bool is_computed(const Tensor& tensor) {
 
 Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_output) {
   if (!tensor.defined()) return;
+  if (saved_shells && tensor.device().is_meta()) [[unlikely]] {
+    if (node) node->has_saved();
+    packed_ = std::make_shared<Packed>();
+    packed_->shape = {tensor->sizes, tensor.dtype(), tensor.device()};
+    saved_shells->push_back(
+        {tensor, is_output, [at = packed_](Saved meant) { at->meant = std::move(meant); }});
+    return;
+  }
   CHECK(!(tensor->inference && grad_enabled() && !inference_mode()), RuntimeError,
         "Inference tensors cannot be saved for backward. Please do not use Tensors created in "
         "inference mode in computation tracked by autograd. To work around this, you can make a "
@@ -76,6 +86,7 @@ Saved::Saved(const Tensor& tensor, bool is_output, Node* node) : is_output_(is_o
 }
 
 void Saved::pack(const SavedHooks& hooks) {
+  if (packed_ && packed_->meant.defined()) return packed_->meant.pack(hooks);
   const Tensor tensor = std::exchange(tensor_, Tensor());
   packed_ = std::make_shared<Packed>();
   packed_->unpack = hooks.unpack;
@@ -100,6 +111,7 @@ void Saved::pack(const SavedHooks& hooks) {
 // hooks hold it or somebody has written to it since. Nothing else would do: rules hold other
 // tensors besides, which kernels read together with these.
 Tensor Saved::stand_in() const {
+  if (packed_ && packed_->meant.defined()) return packed_->meant.stand_in();
   if (!packed_ && (!tensor_.defined() || tensor_.version() == version_)) return tensor_;
   const GradMeta shape =
       packed_ ? packed_->shape : GradMeta{tensor_->sizes, tensor_.dtype(), tensor_.device()};
@@ -110,6 +122,11 @@ Tensor Saved::operator()() const {
   if (asked_for) [[unlikely]] {
     asked_for->push_back(const_cast<Saved*>(this));  // part of a closure, which is not const
     return stand_in();
+  }
+  if (packed_ && !packed_->unpack) [[unlikely]] {
+    CHECK(packed_->meant.defined(), NotImplementedError,
+          "backward needs a value between the steps of an op that a class has answered for");
+    return packed_->meant();
   }
   if (packed_) {
     Tensor value = packed_->unpack(packed_->value);

@@ -27,6 +27,15 @@ struct WrittenView {
 };
 extern thread_local const WrittenView* written_view;
 
+// While the body of an op runs on tensors without values (ops/layers/dispatch.cpp): what it saves,
+// and how to say afterwards which tensor is meant.
+struct SavedShell {
+  Tensor shell;
+  bool is_output;
+  std::function<void(class Saved meant)> resolve;
+};
+extern thread_local std::vector<SavedShell>* saved_shells;
+
 class Saved {
  public:
   Saved() = default;

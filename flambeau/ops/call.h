@@ -39,8 +39,8 @@ struct OpCall {
 
 // Layers that are on in this thread, as bits.
 struct Active {
-  static constexpr uint8_t profiler = 1, autocast = 2, vmap = 4;
-  static constexpr uint8_t inner = autocast;  // those that see what ops are made of
+  static constexpr uint8_t profiler = 1, autocast = 2, vmap = 4, dispatch = 8;
+  static constexpr uint8_t inner = autocast | dispatch;  // those that see what ops are made of
 };
 inline thread_local constinit uint8_t active_layers = 0;
 
@@ -71,6 +71,9 @@ inline void call(const OpCall& call, uint8_t special, Result& result) {
   }
   call_function(call, result);
 }
+
+// PyTorch's name for the overload that the values are for: "Tensor", "dim_IntList", "default".
+std::string overload_name(const OpCall& call);
 
 // ops/write.cpp: the result of a function in the place of its first argument, or in out=.
 void call_in_place(const OpCall& call, Result& result);

@@ -270,6 +270,7 @@ struct OpDef {
     metadata = 1 << 18,       // answers from shapes, dtypes and marks alone; no values are read
     dynamic_shape = 1 << 19,  // the shape of the result depends on values
     no_out = 1 << 20,         // has no form with out=
+    wraps_numbers = 1 << 21,  // to PyTorch's operator a number is a tensor
 
     // How it treats a dimension more in front of its tensors (ops/layers/vmap.cpp).
     elementwise = 1ull << 32,  // an element of the result comes from those at the same index

@@ -11,6 +11,7 @@
 #include <tuple>
 
 #include "flambeau/ops/layers/call_op.h"
+#include "flambeau/tensor/sparse.h"
 
 namespace flambeau {
 
@@ -20,7 +21,7 @@ inline thread_local constinit const char* arriving = nullptr;
 [[gnu::cold, gnu::noinline]] bool arrives(std::string_view op);
 
 inline uint8_t layered(const Tensor& tensor) {
-  return tensor.defined() ? tensor->pending & Pending::layered : 0;
+  return tensor.defined() ? tensor->pending & (Pending::layered | Dispatched::mark) : 0;
 }
 inline uint8_t layered(const Operand& operand) {
   return operand.is_tensor() ? layered(operand.tensor()) : 0;

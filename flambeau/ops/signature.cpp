@@ -5,6 +5,7 @@
 
 #include "flambeau/base/check.h"
 #include "flambeau/base/current_op.h"
+#include "flambeau/ops/call.h"
 
 namespace flambeau {
 namespace {
@@ -165,9 +166,21 @@ std::string describe(const std::vector<Parameter>& parameters) {
 }
 
 Overload read_overload(const OpDef* op) {
-  Overload overload{op, {}, 0, {}, {}};
+  Overload overload{op, {}, 0, {}, {}, {}};
   const std::string_view text(op->signature);
   const size_t open = text.find('(');
+  // "name(", "name.overload/overload(" or "name.operator.overload("
+  size_t begin = std::min(text.find('.'), open) + 1;
+  std::string other;
+  if (const size_t dot = text.find('.', begin); dot < open) {
+    other = text.substr(begin, dot + 1 - begin);
+    begin = dot + 1;
+  }
+  while (begin < open) {
+    const size_t end = std::min(text.find('/', begin), open);
+    overload.overloads.push_back(other + std::string(text.substr(begin, end - begin)));
+    begin = end + 1;
+  }
   size_t close = open, depth = 0;
   for (; close < text.size(); ++close) {
     if (text[close] == '(') ++depth;
@@ -293,6 +306,51 @@ const Families& families() {
 }
 
 }  // namespace
+
+// Whether a reduction along dimensions is given none, and keeps none.
+static bool reduces_all(const OpCall& call) {
+  const std::vector<Parameter>& parameters = call.overload.parameters;
+  if (parameters.size() < 3 || parameters[1].kind != Kind::ints) return false;
+  const Value& dims = call.values[1];
+  const bool keeps = parameters[2].kind == Kind::boolean && call.values[2].flag;
+  return (!dims.given || dims.span.size == 0) && !keeps;
+}
+
+// Whether something that can only be named is not as usual: stable=True, rounding_mode="floor".
+static bool is_named(const OpCall& call) {
+  const std::vector<Parameter>& parameters = call.overload.parameters;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    if (!parameters[i].keyword_only) continue;
+    const Value &value = call.values[i], &usual = parameters[i].fallback;
+    if (value.given != usual.given) return true;
+    if (parameters[i].kind == Kind::boolean && value.flag != usual.flag) return true;
+  }
+  return false;
+}
+
+std::string overload_name(const OpCall& call) {
+  if (call.has_out) return "out";
+  const OpDef& op = call.op();
+  size_t kind = 0;  // of operands: only tensors, a number behind, a number first
+  bool has_operand = false;
+  for (int i = 0; i < op.arity; ++i) {
+    if (op.kinds[i] != Kind::operand) continue;
+    has_operand = true;
+    if (!call.values[i].operand->is_tensor() && kind == 0) kind = i == 0 ? 2 : 1;
+  }
+  const std::vector<std::string>& names = call.overload.overloads;
+  const bool wraps = call.family.has(OpDef::wraps_numbers);
+  if (!has_operand || wraps) kind = names.size() > 1 && is_named(call) ? 1 : 0;
+  if (!names.empty()) {
+    std::string name = names[std::min(kind, names.size() - 1)];
+    if (name.starts_with("dim") && reduces_all(call)) return "default";
+    if (call.family.inplace_by_copy && name.starts_with("Tensor_")) name.erase(0, 7);
+    return name;
+  }
+  if (wraps) return "Tensor";
+  constexpr const char* usual[] = {"Tensor", "Scalar", "Scalar_Tensor"};
+  return has_operand ? usual[kind] : "default";
+}
 
 std::string_view op_name_of(const OpDef& op) { return op_name(op.signature); }
 

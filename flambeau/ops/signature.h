@@ -32,6 +32,8 @@ struct Overload {
   int positional = 0;                // how many may come by position
   std::vector<std::string> results;  // their names, where they have any
   std::string text;                  // "(Tensor input, int dim, *, torch.dtype dtype = None)"
+  // PyTorch's names for it, where operands are all tensors, a later one is a number, the first is.
+  std::vector<std::string> overloads;
 };
 
 // All overloads of one name, as a function or as a method.

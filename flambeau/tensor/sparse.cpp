@@ -34,7 +34,7 @@ Tensor plain_part(const Tensor& part) { return make_alias(part); }
 
 }  // namespace
 
-Tensor (*ask_wrapped)(const char* op, const Tensor& a, const Tensor& b) = nullptr;
+Tensor (*detach_wrapped)(const Tensor& wrapped) = nullptr;
 
 Tensor make_wrapped(IntSpan sizes, IntSpan strides, int64_t offset, DType dtype, Device device) {
   checked_numel(sizes);
@@ -42,7 +42,7 @@ Tensor make_wrapped(IntSpan sizes, IntSpan strides, int64_t offset, DType dtype,
   TensorImpl& impl = *tensor.impl();
   set_geometry(impl, sizes, strides);
   impl.offset = offset;
-  impl.pending = Pending::sparse;
+  impl.pending = Pending::sparse | Dispatched::mark;
   return tensor;
 }
 

@@ -10,8 +10,8 @@
 // Note [Wrapped tensors]
 // A tensor whose values are somebody else's, such as an object of a Python class that answers for
 // each op by itself, has sizes, strides, a dtype, a device and a history like any other. It carries
-// the same mark and no parts. What the core itself does with such tensors, which is to pass on and
-// add up gradients, it asks of `ask_wrapped`; everything else that would read memory refuses them.
+// the same mark and no parts. Its class is asked for every op (Note [Dispatched tensors] in
+// ops/layers/dispatch.h); what would read its memory refuses it.
 #pragma once
 
 #include <string>
@@ -47,11 +47,15 @@ Tensor make_compressed(Layout layout, const Tensor& starts, const Tensor& plain,
 void assign_sparse(const Tensor& tensor, const Tensor& source);
 void share_parts(TensorImpl& to, const TensorImpl& from);
 
+// The mark, in TensorImpl::pending, of a tensor whose class answers for ops: see Note [Dispatched
+// tensors] in ops/layers/dispatch.h.
+struct Dispatched {
+  static constexpr uint8_t mark = 32;
+};
 inline bool is_wrapped(const Tensor& tensor) { return tensor.is_sparse() && !tensor->parts; }
 Tensor make_wrapped(IntSpan sizes, IntSpan strides, int64_t offset, DType dtype, Device device);
-// "detach" and "clone" of one wrapped tensor, "add" of two tensors, "to" the dtype and device of b.
-// Set by the front end.
-extern Tensor (*ask_wrapped)(const char* op, const Tensor& a, const Tensor& b);
+// A handle on a wrapped tensor without its history. Set by the layer that asks the class.
+extern Tensor (*detach_wrapped)(const Tensor& wrapped);
 
 // The number of indexed dimensions, of dimensions of each stored element, of stored elements (or
 // blocks). Zero, all and all of a dense tensor.

@@ -178,11 +178,17 @@ Tensor make_over(StoragePtr storage, IntSpan sizes, IntSpan strides, int64_t off
   return tensor;
 }
 
+// Writes to the one are writes to the other.
+static Tensor shared_counter(Tensor alias, const Tensor& base) {
+  if (!base->inference) alias->version = base.shared_version();
+  return alias;
+}
+
 Tensor make_alias(const Tensor& base, IntSpan sizes, IntSpan strides, int64_t offset) {
   if (base->pending & Pending::valueless) [[unlikely]] {
     if (base->pending & Pending::batched) refuse_sparse("as_strided", base);
     if (is_wrapped(base) && sizes == base.sizes() && strides == base.strides())
-      return ask_wrapped("detach", base, {});
+      return shared_counter(detach_wrapped(base), base);
     CHECK(sizes == base.sizes() && !is_wrapped(base), NotImplementedError, "{}",
           sparse_refusal("as_strided", base));
   }
@@ -193,7 +199,7 @@ Tensor make_alias(const Tensor& base, IntSpan sizes, IntSpan strides, int64_t of
   impl.dtype = base.dtype();
   impl.offset = offset;
   impl.inference = base->inference;
-  impl.pending = base->pending;
+  impl.pending = base->pending & ~Dispatched::mark;
   set_geometry(impl, sizes, strides);
   if (base->parts) [[unlikely]]
     share_parts(impl, *base.impl());

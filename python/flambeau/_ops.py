@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 
 import flambeau
+from flambeau import _C
 from flambeau._library._schema import Schema
 
 TYPE_CHECKING = False
@@ -62,12 +63,21 @@ class Operator:
             if key in self.kernels:
                 return self.kernels[key](*bound, **keywords)
         kernel = self._kernel(device)
-        tensors = _tensors([*bound, *keywords.values()])
+        tensors = list(_tensors([*bound, *keywords.values()]))
+        if _C._len_torch_dispatch_stack() or any(map(_C._is_dispatched, tensors)):
+            kernel = self._asked
         if flambeau.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             from flambeau._library._autograd import differentiable
 
             return differentiable(self, kernel, bound, keywords)
         return kernel(*bound, **keywords)
+
+    def _asked(self, *args: Any, **kwargs: Any) -> Any:
+        """In place of a kernel, what a mode or the class of an argument answers."""
+        from flambeau._operators._dispatch import ask
+
+        namespace, _, name = self.qualname.partition("::")
+        return ask(getattr(getattr(ops, namespace), name).default, args, kwargs)
 
     def _kernel(self, device: str) -> Callable[..., Any]:
         if device == "meta":
@@ -257,15 +267,23 @@ def _missing(namespace: str, name: str) -> Callable[..., Any]:
     def refuse(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError(f"ops.{namespace}.{name}: Flambeau has no operator of this name")
 
+    refuse.is_missing = True  # type: ignore[attr-defined]
     return refuse
+
+
+def is_missing(function: Callable[..., Any]) -> bool:
+    """Whether an operator's function is one that refuses."""
+    return getattr(function, "is_missing", False)
 
 
 def _own_function(name: str) -> Callable[..., Any] | None:
     """The function of this library that computes PyTorch's operator of that name."""
-    for home in (flambeau, flambeau.nn.functional, flambeau.special, flambeau.Tensor):
+    for home in (flambeau, flambeau.Tensor, flambeau.nn.functional, flambeau.special):
         found = getattr(home, name, None)
         if callable(found) and not isinstance(found, type):
             return found
+    if name in flambeau._C._ops:  # of those that programs do not call
+        return flambeau._C._ops[name]  # type: ignore[no-any-return]
     for prefix, home in (("linalg_", flambeau.linalg), ("fft_", flambeau.fft)):
         if name.startswith(prefix) and callable(found := getattr(home, name[len(prefix) :], None)):
             return found

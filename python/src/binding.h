@@ -211,9 +211,8 @@ PyObject* call_override_of(const char* name, PyObject* const* args, Py_ssize_t n
                            PyObject* kwnames = nullptr, const char* half = nullptr);
 extern thread_local int overrides_disabled;
 extern PyObject* disabled_torch_function;  // what a class assigns that does not want to be asked
-// The same below autograd (__torch_dispatch__): whether this tensor's class answers, and the call.
-bool has_dispatch(PyObject* object);
-PyObject* call_dispatch(PyObject* function, PyObject* types, PyObject* args, PyObject* kwargs);
+// The same below autograd (__torch_dispatch__): marks the tensor of a class that answers.
+void mark_dispatched(PyTypeObject* type, const Tensor& tensor);
 // A class that says how to dispatch, and nothing else, is not asked for functions.
 bool prefer_dispatch(PyTypeObject* type);
 extern constinit thread_local int active_modes;  // TorchFunctionModes that want to see every call
@@ -236,7 +235,7 @@ PyObject* tensor_from_data(PyObject* data, std::optional<DType> dtype,
 
 // Hooks that Python objects call back into; each unit adds its functions and types to the module.
 bool add_overrides(PyObject* module);
-bool add_wrapped(PyObject* module);    // tensors that have no values of their own
+bool add_dispatch(PyObject* module);   // classes and modes that answer for operators
 bool add_nodes(PyObject* module);      // graph nodes and hooks
 bool add_functions(PyObject* module);  // custom autograd functions
 bool add_engine(PyObject* module);     // backward, grad modes, saved-tensor hooks, anomaly mode

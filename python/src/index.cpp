@@ -227,8 +227,9 @@ Tensor without_leading_ones(const Tensor& value) {
 }
 
 void assign(const Tensor& target, const Tensor& value) {
-  if (value.dim() == 0 && target.dim() > 0 && !target->pending) {
-    CHECK(!value.is_sparse(), NotImplementedError, "{}", sparse_refusal("fill_", value));
+  if (value.dim() == 0 && target.dim() > 0 && !(target->pending & Pending::resolvable)) {
+    CHECK(!value.is_sparse() || is_wrapped(value), NotImplementedError, "{}",
+          sparse_refusal("fill_", value));
     fill_(target, value);
     return;
   }
@@ -258,7 +259,7 @@ PyObject* get_item(PyObject* self, PyObject* key) {
   }
   return guarded([&]() -> PyObject* {
     const Tensor& tensor = tensor_of(self);
-    if (tensor.is_sparse()) [[unlikely]] {
+    if (tensor.is_sparse() && !is_wrapped(tensor)) [[unlikely]] {
       PyObject* const args[] = {self, key};
       return call_sparse("__getitem__", args, 2);
     }
@@ -301,13 +302,13 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
   }
   return guarded_int([&] {
     const Tensor& tensor = tensor_of(self);
-    CHECK(!tensor.is_sparse(), TypeError, "Cannot assign to a sparse tensor");
+    CHECK(!tensor.is_sparse() || is_wrapped(tensor), TypeError, "Cannot assign to a sparse tensor");
     if (key == Py_False) return 0;
     Applied applied = key == Py_True ? Applied{unsqueeze(tensor, 0), {}, false}
                                      : apply_key(tensor, key, Purpose::write);
     Scalar number;
     if (!applied.any_index && !is_tensor(value) && scalar_from(value, number)) {
-      if (applied.view->pending) [[unlikely]] {
+      if (applied.view->pending & Pending::resolvable) [[unlikely]] {
         assign(applied.view, value_tensor(tensor, value));
         return 0;
       }

@@ -36,7 +36,7 @@ PyMODINIT_FUNC PyInit__C() {
   PyObject* module = PyModule_Create(&definition);
   if (!module) return nullptr;
   const bool ready = add_errors(module) && add_small_types(module) && add_overrides(module) &&
-                     add_tensor_type(module) && add_wrapped(module) && add_generator(module) &&
+                     add_tensor_type(module) && add_dispatch(module) && add_generator(module) &&
                      add_nodes(module) && add_functions(module) && add_engine(module) &&
                      add_construct(module) && add_interop(module) && add_dlpack(module) &&
                      add_runtime(module) && add_accelerator(module) && add_ops(module) &&

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "flambeau/base/check.h"
+#include "flambeau/tensor/sparse.h"
 #include "python/src/arguments.h"
 #include "python/src/older_calls.h"
 
@@ -107,7 +108,8 @@ bool any_override(const Arguments& call) {
 
 PyObject* run(const OpCall& op_call, const Arguments& arguments, const BoundOverload& overload,
               Frame& frame) {
-  if (frame.special & Pending::sparse & ~op_call.family.takes) [[unlikely]]
+  if (frame.special & Pending::sparse & ~op_call.family.takes &&
+      !(frame.special & Dispatched::mark)) [[unlikely]]
     return call_sparse(arguments.op, arguments.args, arguments.nargs, arguments.kwnames);
   Result result;
   {

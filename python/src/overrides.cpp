@@ -1,5 +1,5 @@
 // __torch_function__: objects that want to answer for ops themselves. Those that do so with
-// __torch_dispatch__ are asked after them (wrapped.cpp).
+// __torch_dispatch__ are asked after them (dispatch.cpp).
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -161,7 +161,7 @@ PyMethodDef functions[] = {{"_is_torch_function_enabled", is_enabled, METH_NOARG
 constinit thread_local int active_modes = 0;
 PyObject* disabled_torch_function = nullptr;
 
-bool has_override(PyObject* object) { return has_function(object) || has_dispatch(object); }
+bool has_override(PyObject* object) { return has_function(object); }
 
 PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t nargs,
                         PyObject* kwnames) {
@@ -196,10 +196,6 @@ PyObject* call_override(PyObject* function, PyObject* const* args, Py_ssize_t na
     Object result = check(PyObject_CallFunctionObjArgs(method.get(), function, types.get(),
                                                        tuple.get(), kwargs.get(), nullptr));
     if (result.get() != Py_NotImplemented) return result.release();
-  }
-  if (found.empty()) {
-    for (Py_ssize_t i = 0; i < nargs + keywords; ++i) collect(args[i], has_dispatch, found);
-    return call_dispatch(function, types_of(found).get(), tuple.get(), kwargs.get());
   }
   Object name(PyObject_GetAttrString(function, "__name__"));
   PyErr_Format(PyExc_TypeError,

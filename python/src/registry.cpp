@@ -1,5 +1,6 @@
 // The registry as Python data: what the stub writer, the docs and the tests read. Everything comes
 // from the rows that ops were registered with.
+#include <cstring>
 #include <string>
 
 #include "flambeau/base/check.h"
@@ -59,17 +60,17 @@ Object argument_words(const OpDef& op) {
 }
 
 Object describe(const OpDef& op) {
-  const std::string_view signature(op.signature);
-  const std::string name(signature.substr(0, signature.find('(')));
-  const std::string_view rest = signature.substr(name.size() + 1);
+  const std::string name(op_name_of(op));
+  const std::string arguments = std::strchr(op.signature, '(');
+  const std::string_view rest = std::string_view(arguments).substr(1);
   const bool has_self = op.arity > 0 && op.kinds[0] == Kind::tensor &&
                         (rest.starts_with("input") || rest.starts_with("self"));
   const auto as_bool = [](bool value) { return value ? Py_True : Py_False; };
   const Object words = argument_words(op);
   return check(Py_BuildValue(
       "{s:s, s:s, s:s, s:O, s:s, s:O, s:O, s:O, s:O}", "name", name.c_str(), "signature",
-      op.signature, "doc", op.doc, "arguments", words.get(), "returns", word(op.returns),
-      "function", as_bool(!(op.flags & OpDef::method_only)), "method",
+      (name + arguments).c_str(), "doc", op.doc, "arguments", words.get(), "returns",
+      word(op.returns), "function", as_bool(!(op.flags & OpDef::method_only)), "method",
       as_bool(has_self && !(op.flags & OpDef::function_only)), "inplace",
       as_bool(op.flags & OpDef::has_inplace), "view", as_bool(op.flags & OpDef::makes_view)));
 }

@@ -400,7 +400,10 @@ PyObject* wrap(Tensor tensor) {
   return object;
 }
 
-PyObject* wrap_as(PyTypeObject* type, Tensor tensor) { return allocate(type, std::move(tensor)); }
+PyObject* wrap_as(PyTypeObject* type, Tensor tensor) {
+  mark_dispatched(type, tensor);
+  return allocate(type, std::move(tensor));
+}
 
 bool add_tensor_type(PyObject* module) {
   release_python_object = give_up_python;

@@ -63,7 +63,7 @@ GETTER(data, {
 })
 GETTER(grad_fn, return wrap_node(grad_fn(tensor));)
 GETTER(T, {
-  if (tensor.is_sparse()) [[unlikely]]
+  if (tensor->parts) [[unlikely]]
     return call_sparse("T", &self, 1);
   if (tensor.dim() != 2) {
     static std::atomic<bool> told{false};
@@ -79,7 +79,7 @@ GETTER(T, {
   return wrap(permute(tensor, order));
 })
 GETTER(mT, {
-  if (tensor.is_sparse()) [[unlikely]]
+  if (tensor->parts) [[unlikely]]
     return call_sparse("mT", &self, 1);
   if (tensor.dim() == 0) return Py_NewRef(self);
   CHECK(tensor.dim() >= 2, RuntimeError,
@@ -88,14 +88,14 @@ GETTER(mT, {
   return wrap(transpose(tensor, -2, -1));
 })
 GETTER(H, {
-  if (tensor.is_sparse()) [[unlikely]]
+  if (tensor->parts) [[unlikely]]
     return call_sparse("H", &self, 1);
   CHECK(tensor.dim() == 2 || tensor.dim() == 0, RuntimeError,
         "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.", tensor.dim());
   return wrap(conj_view(tensor.dim() == 0 ? tensor : transpose(tensor, 0, 1)));
 })
 GETTER(mH, {
-  if (tensor.is_sparse()) [[unlikely]]
+  if (tensor->parts) [[unlikely]]
     return call_sparse("mH", &self, 1);
   if (tensor.dim() == 0) return wrap(conj_view(tensor));
   CHECK(tensor.dim() >= 2, RuntimeError,

@@ -8,6 +8,7 @@
 #include "flambeau/base/profiler.h"
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 #include "flambeau/tensor/shape.h"
 #include "python/src/interop.h"
 #include "python/src/tensor_parts.h"
@@ -85,6 +86,14 @@ Tensor quotient(const Operand& a, const Operand& b) {
   return a.is_tensor() ? div(a, b) : mul(reciprocal(b.tensor()), a);
 }
 
+// What begins with a number is another operator to those who see operators.
+Tensor difference(const Operand& a, const Operand& b) {
+  if (!a.is_tensor() && (layered(b) & Dispatched::mark || active_layers & Active::dispatch)) {
+    return tensor_op("rsub", {b.tensor(), a});
+  }
+  return sub(a, b);
+}
+
 #define BINARY_SLOT(slot_name, function, method, reflected)                             \
   PyObject* slot_name(PyObject* a, PyObject* b) {                                       \
     return binary_slot<static_cast<BinaryFunction>(function)>(method, reflected, a, b); \
@@ -96,7 +105,7 @@ BINARY_SLOT(nb_and, flambeau::bitwise_and, "__and__", "bitwise_and")
 BINARY_SLOT(nb_or, flambeau::bitwise_or, "__or__", "bitwise_or")
 BINARY_SLOT(nb_xor, flambeau::bitwise_xor, "__xor__", "bitwise_xor")
 BINARY_SLOT(nb_power_two, flambeau::pow, "pow", "__rpow__")
-BINARY_SLOT(nb_subtract, flambeau::sub, "sub", "__rsub__")
+BINARY_SLOT(nb_subtract, difference, "sub", "__rsub__")
 BINARY_SLOT(nb_floor_divide, flambeau::floor_divide, "__floordiv__", "__rfloordiv__")
 BINARY_SLOT(nb_remainder, flambeau::remainder_checked, "remainder", "__rmod__")
 BINARY_SLOT(nb_lshift, flambeau::bitwise_left_shift, "__lshift__", "__rlshift__")
@@ -128,7 +137,7 @@ PyObject* inplace_slot(const char* name, PyObject* self, PyObject* other) {
     const Tensor& x = tensor_of(self);
     if (is_tensor(other)) {
       const Tensor& y = tensor_of(other);
-      if (x->pending | y->pending) [[unlikely]] {
+      if ((x->pending | y->pending) & Pending::resolvable) [[unlikely]] {
         const Tensor values = resolve(x);
         function(values, resolve(y));
         if (!values.is_same(x)) copy_(x, values);
@@ -139,7 +148,7 @@ PyObject* inplace_slot(const char* name, PyObject* self, PyObject* other) {
     } else {
       Scalar number;
       if (!scalar_from(other, number)) Py_RETURN_NOTIMPLEMENTED;
-      if (x->pending) [[unlikely]] {
+      if (x->pending & Pending::resolvable) [[unlikely]] {
         const Tensor values = resolve(x);
         function(values, number);
         if (!values.is_same(x)) copy_(x, values);

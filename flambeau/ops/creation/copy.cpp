@@ -39,6 +39,10 @@ bool converts_at_once(DType to, DType from) {
   return other == widened(stored) || (dtypes::Float8.has(stored) && dtypes::Reduced.has(other));
 }
 
+// A gradient on its way back. What stood for a tensor without values was nowhere, and whoever put
+// it there brings its gradient home.
+Tensor sent(const Tensor& grad, Device home) { return home.is_meta() ? grad : to(grad, home); }
+
 // The copy itself, on the devices of both: within one device a kernel; across devices the bytes of
 // a dense tensor of the right dtype and layout.
 void copy_values(const Tensor& to, const Tensor& from, bool non_blocking = false) {
@@ -128,7 +132,7 @@ Tensor copy_(const Tensor& self, const Tensor& source, bool non_blocking) {
   if (records) {
     if (Record r = Record::in_place("copy_backwards", self, {source})) {
       r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
-      r.wrt(1, [device = source.device()](const Tensor& g) { return to(g, device); });
+      r.wrt(1, [device = source.device()](const Tensor& g) { return sent(g, device); });
       recorded = true;
     }
   }
@@ -146,14 +150,13 @@ static Tensor copy_op(const Tensor& self, const Operand& src, bool non_blocking)
                                              : number.natural_dtype();
   return copy_(self, cast_operand(number, dtype, Device()), non_blocking);
 }
-OP_METHOD(copy_op, "copy_(self, src, non_blocking=False)",
+OP_METHOD(copy_op, "copy_.default(self, src, non_blocking=False)",
           "Copies the elements of src into self, converting and broadcasting them.",
           takes_sparse | takes_pending | elementwise | takes_nested)
 
 Tensor clone(const Tensor& input, MemoryFormat format) {
   REDIRECT(clone, input, format)
   if (input.is_sparse()) [[unlikely]] {
-    if (is_wrapped(input)) return ask_wrapped("clone", input, {});
     CHECK(format == MemoryFormat::preserve, RuntimeError,
           "unsupported memory format option {}: sparse tensors have none",
           format == MemoryFormat::contiguous ? "Contiguous" : "ChannelsLast");
@@ -183,7 +186,39 @@ Tensor contiguous(const Tensor& input, MemoryFormat format) {
 }
 OP_METHOD(contiguous, "contiguous(self, memory_format=torch.contiguous_format)",
           "self if its elements lie in order in memory already, else a copy in which they do.",
-          takes_pending | moves | takes_quantized)
+          takes_pending | moves | takes_quantized | composed)
+
+// The copy that is made of a tensor on another device, of another dtype or in another layout.
+static Tensor to_copy(const Tensor& input, DType type, Device target, bool non_blocking,
+                      MemoryFormat layout) {
+  const bool keeps = layout == MemoryFormat::preserve;
+  REDIRECT(
+      _to_copy, input, type == input.dtype() ? std::optional<DType>() : std::optional<DType>(type),
+      target == input.device() ? std::optional<Device>() : std::optional<Device>(target),
+      non_blocking, keeps ? std::optional<MemoryFormat>() : std::optional<MemoryFormat>(layout))
+  if (input.is_sparse()) [[unlikely]]
+    return sparse_to(input, target, type);
+  warn_if_imaginary_is_lost(input.dtype(), type);
+  const Dims strides = keeps ? preserved_strides(input) : format_strides(input.sizes(), layout);
+  Tensor out = make_strided(input.sizes(), strides, type, target);
+  copy_values(out, input, non_blocking);
+  if (is_differentiable(type)) {
+    // The engine casts the gradient back; it only has to come home.
+    if (Record r{"to_copy", out, {input}}) {
+      r.wrt(0, [home = input.device()](const Tensor& g) { return sent(g, home); });
+    }
+  }
+  return out;
+}
+static Tensor to_copy_op(const Tensor& input, std::optional<DType> dtype,
+                         std::optional<Device> device, bool non_blocking,
+                         std::optional<MemoryFormat> memory_format) {
+  return to_copy(input, dtype.value_or(input.dtype()), device.value_or(input.device()),
+                 non_blocking, memory_format.value_or(MemoryFormat::preserve));
+}
+OP_FUNCTION(to_copy_op,
+            "_to_copy(input, *, dtype=None, device=None, non_blocking=False, memory_format=None)",
+            "A copy of input, of another dtype or on another device.", takes_sparse | elementwise)
 
 Tensor to(const Tensor& input, std::optional<Device> device, std::optional<DType> dtype,
           bool non_blocking, bool copy, std::optional<MemoryFormat> format) {
@@ -197,22 +232,7 @@ Tensor to(const Tensor& input, std::optional<Device> device, std::optional<DType
   const MemoryFormat layout = format.value_or(MemoryFormat::preserve);
   const bool layout_fits = layout == MemoryFormat::preserve || suggest_format(input) == layout;
   if (!copy && target == input.device() && type == input.dtype() && layout_fits) return input;
-  if (input.is_sparse()) [[unlikely]] {
-    if (is_wrapped(input)) return ask_wrapped("to", input, make_tensor({0}, type, target));
-    return sparse_to(input, target, type);
-  }
-  warn_if_imaginary_is_lost(input.dtype(), type);
-  const Dims strides = layout == MemoryFormat::preserve ? preserved_strides(input)
-                                                        : format_strides(input.sizes(), layout);
-  Tensor out = make_strided(input.sizes(), strides, type, target);
-  copy_values(out, input, non_blocking);
-  if (is_differentiable(type)) {
-    // The engine casts the gradient back; it only has to come home.
-    if (Record r{"to_copy", out, {input}}) {
-      r.wrt(0, [home = input.device()](const Tensor& g) { return to(g, home); });
-    }
-  }
-  return out;
+  return to_copy(input, type, target, non_blocking, layout);
 }
 
 Tensor to(const Tensor& input, DType dtype) {
@@ -241,16 +261,16 @@ Tensor to_other(const Tensor& self, const Tensor& other, bool non_blocking, bool
 OP_METHOD(
     to_dtype, "to(self, dtype, non_blocking=False, copy=False, *, memory_format=None)",
     "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
-    takes_sparse | takes_pending | elementwise | takes_nested | converts)
+    takes_sparse | takes_pending | elementwise | takes_nested | converts | composed)
 OP_METHOD(
     to_device,
     "to(self, device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None)",
     "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
-    takes_sparse | takes_pending | elementwise | takes_nested | converts)
+    takes_sparse | takes_pending | elementwise | takes_nested | converts | composed)
 OP_METHOD(
     to_other, "to(self, other, non_blocking=False, copy=False, *, memory_format=None)",
     "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
-    takes_sparse | takes_pending | elementwise | takes_nested | converts)
+    takes_sparse | takes_pending | elementwise | takes_nested | converts | composed)
 
 // A value of each sample is one to copy.
 static bool batch_fill(Batching& batch, Result& result) {
@@ -275,7 +295,7 @@ BATCH(type_as, batch_first)
   }                                                                                          \
   OP_METHOD(to_##method, #method "(self, memory_format=None)",                               \
             "self converted to torch." #dtype_ ".",                                          \
-            takes_sparse | takes_nested | converts | elementwise)
+            takes_sparse | takes_nested | converts | elementwise | composed)
 CONVERSION(float, float32)
 CONVERSION(double, float64)
 CONVERSION(half, float16)
@@ -305,11 +325,11 @@ Tensor cuda(const Tensor& self, std::optional<Device> device, bool non_blocking,
 }
 }  // namespace
 OP_METHOD(type_as, "type_as(self, other)", "self converted to the dtype and device of other.",
-          takes_sparse | elementwise | takes_nested | converts)
+          takes_sparse | elementwise | takes_nested | converts | composed)
 OP_METHOD(cpu, "cpu(self, memory_format=None)", "self on the CPU.",
-          takes_sparse | elementwise | takes_nested | converts)
+          takes_sparse | elementwise | takes_nested | converts | composed)
 OP_METHOD(cuda, "cuda(self, device=None, non_blocking=False, memory_format=None)",
-          "self on a CUDA device.", takes_sparse | elementwise | takes_nested | converts)
+          "self on a CUDA device.", takes_sparse | elementwise | takes_nested | converts | composed)
 
 namespace {
 
@@ -320,7 +340,7 @@ Tensor fill_with(const Tensor& self, const Tensor& value) {
   self.bump_version("fill_");
   if (Record r = Record::in_place("fill.3", self, {value})) {
     r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
-    r.wrt(1, [device = value.device()](const Tensor& g) { return to(sum(g), device); });
+    r.wrt(1, [device = value.device()](const Tensor& g) { return sent(sum(g), device); });
   }
   return self;
 }
@@ -379,7 +399,8 @@ Scalar item(const Tensor& input) {
   });
   return value;
 }
-OP_METHOD(item, "item(self)", "The value of a tensor with one element, as a Python number.",
+OP_METHOD(item, "item._local_scalar_dense.default(self)",
+          "The value of a tensor with one element, as a Python number.",
           takes_sparse | takes_pending)
 
 bool is_nonzero(const Tensor& input) {
@@ -389,6 +410,7 @@ bool is_nonzero(const Tensor& input) {
         "Boolean value of Tensor with more than one value is ambiguous");
   return item(input).to<bool>();
 }
-OP(is_nonzero, "is_nonzero(input)", "Whether the one element of input is not zero.", takes_sparse)
+OP(is_nonzero, "is_nonzero(input)", "Whether the one element of input is not zero.",
+   takes_sparse | composed)
 
 }  // namespace flambeau

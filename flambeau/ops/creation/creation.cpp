@@ -138,7 +138,7 @@ Tensor empty_strided(IntSpan size, IntSpan stride, const Options& options) {
       options));
 }
 }  // namespace
-OP_FUNCTION(empty_op, "empty(*size, *, memory_format=None, **options)",
+OP_FUNCTION(empty_op, "empty.memory_format(*size, *, memory_format=None, **options)",
             "A tensor of the given size with undefined contents.")
 OP_FUNCTION(empty_strided, "empty_strided(size, stride, **options)",
             "A tensor of the given size and strides with undefined contents.", no_out)
@@ -346,7 +346,7 @@ Tensor eye(int64_t n, std::optional<int64_t> m, const Options& options) {
 }  // namespace
 OP_FUNCTION(arange_end, "arange(end, **options)",
             "The numbers from 0 up to, but not including, end.", counts | tells_count)
-OP_FUNCTION(arange, "arange(start, end, step=1, **options)",
+OP_FUNCTION(arange, "arange.start_step(start, end, step=1, **options)",
             "The numbers from start up to, but not including, end, by step.", counts | tells_count)
 OP_FUNCTION(range, "range(start, end, step=1, **options)",
             "The numbers from start up to and including end, by step.", counts)

@@ -69,9 +69,11 @@ Tensor logspace_between(const Operand& start, const Operand& end, int64_t steps,
       even_steps("logspace", first, last, steps, wide, dtype, options.device_or_default());
   return finished(to(pow(Operand(base), exponents), dtype), options);
 }
-OP_FUNCTION(linspace_between, "linspace(start, end, steps, **options)",
+OP_FUNCTION(linspace_between,
+            "linspace.Tensor_Tensor/Tensor_Scalar/default(start, end, steps, **options)",
             "steps numbers evenly from start to end, both included.", counts)
-OP_FUNCTION(logspace_between, "logspace(start, end, steps, base=10.0, **options)",
+OP_FUNCTION(logspace_between,
+            "logspace.Tensor_Tensor/Tensor_Scalar/default(start, end, steps, base=10.0, **options)",
             "steps numbers from base ** start to base ** end, evenly in their logarithms.", counts)
 
 // --- Memory in a given order ---------------------------------------------------------------------

@@ -9,9 +9,9 @@ namespace {
 
 #define UNARY_ALIAS(name, of, ...)                                                               \
   OP([](const Tensor& input) { return of(input); }, #name "(input)", "Another name of " #of ".", \
-     elementwise | composed __VA_OPT__(| __VA_ARGS__))                                           \
+     composed | elementwise __VA_OPT__(| __VA_ARGS__))                                           \
   OP_METHOD([](const Tensor& self) { return of##_(self); }, #name "_(self)",                     \
-            "Another name of " #of "_.", elementwise __VA_OPT__(| __VA_ARGS__))
+            "Another name of " #of "_.", composed | elementwise __VA_OPT__(| __VA_ARGS__))
 UNARY_ALIAS(arccos, acos, casts_out)
 UNARY_ALIAS(arcsin, asin, casts_out | takes_sparse)
 UNARY_ALIAS(arctan, atan, casts_out | takes_sparse)
@@ -21,25 +21,27 @@ UNARY_ALIAS(arctanh, atanh, casts_out | takes_sparse)
 UNARY_ALIAS(negative, neg, takes_sparse | takes_nested)
 UNARY_ALIAS(fix, trunc, takes_sparse)
 
-#define COMPARE_ALIAS(name, of, ...)                                                     \
-  OP([](const Tensor& input, const Operand& other) { return of(input, other); },         \
-     #name "(input, other)", "Another name of " #of ".",                                 \
-     casts_out | gives_bool | takes_quantized | elementwise __VA_OPT__(| __VA_ARGS__))   \
-  OP_METHOD([](const Tensor& self, const Operand& other) { return of##_(self, other); }, \
-            #name "_(self, other)", "Another name of " #of "_.", elementwise)
+#define COMPARE_ALIAS(name, of, ...)                                                              \
+  OP([](const Tensor& input, const Operand& other) { return of(input, other); },                  \
+     #name "(input, other)", "Another name of " #of ".",                                          \
+     composed | casts_out | gives_bool | takes_quantized | elementwise __VA_OPT__(| __VA_ARGS__)) \
+  OP_METHOD([](const Tensor& self, const Operand& other) { return of##_(self, other); },          \
+            #name "_(self, other)", "Another name of " #of "_.", composed | elementwise)
 OP([](const Operand& input, const Operand& other) { return mul(input, other); },
    "multiply(input, other)", "Another name of mul.",
-   takes_sparse | casts_out | takes_nested | elementwise)
+   takes_sparse | casts_out | takes_nested | elementwise | composed)
 OP_METHOD([](const Tensor& self, const Operand& other) { return mul_(self, other); },
           "multiply_(self, other)", "Another name of mul_.",
-          takes_sparse | takes_nested | elementwise)
+          takes_sparse | takes_nested | elementwise | composed)
 COMPARE_ALIAS(not_equal, ne)
 COMPARE_ALIAS(less, lt)
 COMPARE_ALIAS(less_equal, le)
 COMPARE_ALIAS(greater, gt, takes_nested)
 COMPARE_ALIAS(greater_equal, ge, takes_nested)
-OP_INPLACE([](const Tensor& input, const Tensor& other) { return atan2(input, other); },
-           "arctan2(input, other)", "Another name of atan2.", casts_out | elementwise)
+OP([](const Tensor& input, const Tensor& other) { return atan2(input, other); },
+   "arctan2(input, other)", "Another name of atan2.", casts_out | elementwise | composed)
+OP_METHOD([](const Tensor& self, const Tensor& other) { return atan2_(self, other); },
+          "arctan2_(self, other)", "Another name of atan2_.", elementwise | composed)
 
 // To PyTorch this has no derivative at all: it leaves the history of self alone, and writes to
 // leaves.
@@ -56,7 +58,8 @@ Tensor positive(const Tensor& input) {
         "The `+` operator, on a bool tensor is not supported.");
   return input;
 }
-OP_VIEW(positive, "positive(input)", "input itself.", takes_nested | elementwise | keeps_zero)
+OP_VIEW(positive, "positive(input)", "input itself.",
+        takes_nested | elementwise | keeps_zero | composed)
 
 }  // namespace
 
@@ -109,7 +112,7 @@ Tensor isreal(const Tensor& input) {
   return input.is_complex() ? imag(input) == 0 : ones_like(input, DType::bool_);
 }
 OP(isreal, "isreal(input)", "Whether the imaginary part of each element is zero.",
-   takes_nested | elementwise | no_out)
+   takes_nested | elementwise | no_out | composed)
 
 Tensor ldexp(const Tensor& input, const Tensor& other) {
   const DType common = result_type(input, other);
@@ -130,7 +133,7 @@ Tensor ldexp(const Tensor& input, const Tensor& other) {
   const Tensor rest = exponent - first, second = cut(rest);
   return scaled(scaled(out, second), cut(rest - second));
 }
-OP_INPLACE(ldexp, "ldexp(input, other)", "input times 2 to the power of other.",
+OP_INPLACE(ldexp, "ldexp.Tensor(input, other)", "input times 2 to the power of other.",
            casts_out | elementwise)
 
 Tensor logit(const Tensor& input, std::optional<double> eps) {

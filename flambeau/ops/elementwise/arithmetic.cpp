@@ -118,17 +118,17 @@ Tensor rsub(const Tensor& input, const Operand& other, const Scalar& alpha) {
 
 }  // namespace
 OP(add_scaled, "add(input, other, *, alpha=1)", "The sum of input and alpha times other.",
-   takes_sparse | casts_out | numbers_first | elementwise | takes_nested)
+   takes_sparse | casts_out | numbers_first | elementwise | takes_nested | wraps_numbers)
 OP_METHOD(add_scaled_, "add_(self, other, *, alpha=1)", "Adds alpha times other to self.",
-          takes_sparse | numbers_first | elementwise | takes_nested)
+          takes_sparse | numbers_first | elementwise | takes_nested | wraps_numbers)
 OP(sub_op, "sub(input, other, *, alpha=1)", "The difference of input and alpha times other.",
-   takes_sparse | casts_out | numbers_first | elementwise | takes_nested)
+   takes_sparse | casts_out | numbers_first | elementwise | takes_nested | wraps_numbers)
 OP_METHOD(sub_inplace, "sub_(self, other, *, alpha=1)", "Subtracts alpha times other from self.",
-          takes_sparse | numbers_first | elementwise | takes_nested)
+          takes_sparse | numbers_first | elementwise | takes_nested | wraps_numbers)
 OP(sub_op, "subtract(input, other, *, alpha=1)", "Another name of sub.",
-   takes_sparse | casts_out | elementwise | takes_nested)
+   takes_sparse | casts_out | elementwise | takes_nested | composed)
 OP_METHOD(sub_inplace, "subtract_(self, other, *, alpha=1)", "Another name of sub_.",
-          takes_sparse | elementwise)
+          takes_sparse | elementwise | composed)
 OP_FUNCTION(rsub, "rsub(input, other, *, alpha=1)", "other minus alpha times input.",
             takes_sparse | elementwise | no_out)
 
@@ -245,24 +245,24 @@ Tensor floor_divide(const Operand& input, const Operand& other) {
   }
   return out;
 }
-OP(div_op, "div(input, other, *, rounding_mode=None)",
+OP(div_op, "div.Tensor/Tensor_mode(input, other, *, rounding_mode=None)",
    "The quotient of input and other, rounded as asked.",
-   takes_sparse | casts_out | elementwise | takes_nested)
-OP_METHOD(div_inplace, "div_(self, other, *, rounding_mode=None)", "Divides self by other.",
-          takes_sparse | elementwise | takes_nested)
+   takes_sparse | casts_out | elementwise | takes_nested | wraps_numbers)
+OP_METHOD(div_inplace, "div_.Tensor/Tensor_mode(self, other, *, rounding_mode=None)",
+          "Divides self by other.", takes_sparse | elementwise | takes_nested | wraps_numbers)
 OP(div_op, "divide(input, other, *, rounding_mode=None)", "Another name of div.",
-   takes_sparse | casts_out | elementwise | takes_nested)
+   takes_sparse | casts_out | elementwise | takes_nested | composed)
 OP_METHOD(div_inplace, "divide_(self, other, *, rounding_mode=None)", "Another name of div_.",
-          takes_sparse | elementwise)
+          takes_sparse | elementwise | composed)
 OP(true_divide, "true_divide(input, other)",
    "The quotient of input and other, as a floating number.",
-   takes_sparse | casts_out | elementwise | takes_nested)
+   takes_sparse | casts_out | elementwise | takes_nested | composed)
 OP_METHOD(true_divide_, "true_divide_(self, other)", "Another name of div_.",
-          takes_sparse | elementwise)
-OP(floor_divide, "floor_divide(input, other)", "The quotient of input and other rounded down.",
-   takes_sparse | casts_out | elementwise)
-OP_METHOD(floor_divide_, "floor_divide_(self, other)", "Divides self by other, rounding down.",
-          takes_sparse | elementwise)
+          takes_sparse | elementwise | composed)
+OP(floor_divide, "floor_divide.default(input, other)",
+   "The quotient of input and other rounded down.", takes_sparse | casts_out | elementwise)
+OP_METHOD(floor_divide_, "floor_divide_.Tensor(self, other)",
+          "Divides self by other, rounding down.", takes_sparse | elementwise)
 OP(remainder_op, "remainder(input, other)",
    "The remainder of a division that rounds down; it has the sign of other.",
    casts_out | elementwise)
@@ -273,7 +273,7 @@ OP(fmod_op, "fmod(input, other)",
    casts_out | elementwise)
 OP_METHOD(fmod_inplace, "fmod_(self, other)",
           "Replaces self by the remainder of its division by other.", elementwise)
-OP_FUNCTION(remainder_number, "remainder(self, other)",
+OP_FUNCTION(remainder_number, "remainder.Scalar_Tensor(self, other)",
             "The remainder of a division that rounds down.", casts_out | elementwise)
 
 // --- Absolute value and rounding -----------------------------------------------------------------
@@ -319,9 +319,11 @@ OP(abs, "abs(input)", "The absolute value of each element.",
 OP_OUT(abs_out, "abs(input, *, out)")
 OP_METHOD(abs_, "abs_(self)", "Replaces each element by its absolute value.",
           elementwise | takes_nested | foreach)
-OP(abs, "absolute(input)", "Another name of abs.", elementwise | keeps_zero | takes_nested)
+OP(abs, "absolute(input)", "Another name of abs.",
+   elementwise | keeps_zero | takes_nested | composed)
 OP_OUT(abs_out, "absolute(input, *, out)")
-OP_METHOD(abs_, "absolute_(self)", "Another name of abs_.", elementwise | keeps_zero | takes_nested)
+OP_METHOD(abs_, "absolute_(self)", "Another name of abs_.",
+          elementwise | keeps_zero | takes_nested | composed)
 
 Tensor conj(const Tensor& input) {
   REDIRECT(conj_physical, input)
@@ -441,7 +443,7 @@ OP_INPLACE(bitwise_not, "bitwise_not(input)",
            "The bits not set in input; the logical not of booleans.", elementwise)
 OP_INPLACE(nan_to_num, "nan_to_num(input, nan=None, posinf=None, neginf=None)",
            "input with NaN and infinities replaced by numbers.", elementwise | keeps_zero)
-OP_FUNCTION(gelu, "_nn_gelu(input, *, approximate='none')",
+OP_FUNCTION(gelu, "_nn_gelu.gelu.default(input, *, approximate='none')",
             "x times the chance that a normal variable is below x.", elementwise | takes_nested)
 
 }  // namespace flambeau

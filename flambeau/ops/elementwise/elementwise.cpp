@@ -275,7 +275,9 @@ Tensor operand_to_keep(const BinaryRow& row, uint8_t letter, const Operand& oper
   const bool needed =
       (a.requires_grad() && row.keeps_a & letter) || (b.requires_grad() && row.keeps_b & letter);
   if (!needed) return {};
-  if (!operand.is_tensor()) return cast_operand(operand, dtype, device);
+  // A number is one also beside tensors that are nowhere.
+  if (!operand.is_tensor())
+    return cast_operand(operand, dtype, device.is_meta() ? Device() : device);
   const Tensor& tensor = operand.tensor();
   return overwritten ? copy_to_keep(tensor) : tensor;
 }

@@ -210,15 +210,15 @@ Tensor float_power_(const Tensor& self, const Operand& exponent) {
   return copy_(self, float_power_of(base, exponent));
 }
 }  // namespace
-OP_INPLACE(pow_op, "pow(input, exponent)", "input to the power of exponent.",
-           takes_sparse | casts_out | elementwise | cuda_exact)
-OP_FUNCTION(pow_number, "pow(self, exponent)", "self to the power of exponent.",
+OP_INPLACE(pow_op, "pow.Tensor_Tensor/Tensor_Scalar/Scalar(input, exponent)",
+           "input to the power of exponent.", takes_sparse | casts_out | elementwise | cuda_exact)
+OP_FUNCTION(pow_number, "pow.Scalar(self, exponent)", "self to the power of exponent.",
             takes_sparse | casts_out | elementwise | cuda_exact)
 OP(float_power, "float_power(input, exponent)",
-   "input to the power of exponent in double precision.", elementwise)
+   "input to the power of exponent in double precision.", elementwise | composed)
 OP_FUNCTION(float_power_number, "float_power(self, exponent)",
-            "self to the power of exponent in double precision.", elementwise)
+            "self to the power of exponent in double precision.", elementwise | composed)
 OP_METHOD(float_power_, "float_power_(self, exponent)",
-          "Raises self, of double precision, to the power of exponent.", elementwise)
+          "Raises self, of double precision, to the power of exponent.", elementwise | composed)
 
 }  // namespace flambeau

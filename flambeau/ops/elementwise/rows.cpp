@@ -4,6 +4,8 @@
 
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/layers/call_op.h"
+#include "flambeau/ops/layers/dispatch.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/redirect.h"
 
@@ -237,7 +239,7 @@ Tensor share_of_number(const Tensor& g, const Tensor& mine, const Tensor& other,
   static Tensor name##_number(const Scalar& self, const Tensor& other) { \
     return name(Operand(self), other);                                   \
   }                                                                      \
-  OP_FUNCTION(name##_number, #name "(self, other)", doc, elementwise)
+  OP_FUNCTION(name##_number, #name ".Scalar_Tensor(self, other)", doc, elementwise)
 // Of floating numbers these have a history, but no derivative.
 static Tensor no_gradient(const char* op) {
   fail<RuntimeError>("derivative for aten::{} is not implemented", op);
@@ -257,7 +259,7 @@ static Tensor no_gradient(const char* op) {
 #define PRIVATE_OP(name, signature)                                                  \
   static Tensor name##_op(const Operand& a, const Operand& b) { return name(a, b); } \
   OP_FUNCTION(name##_op, signature, "", elementwise)
-PRIVATE_OP(_prelu_kernel, "_prelu_kernel(input, other)")
+PRIVATE_OP(_prelu_kernel, "_prelu_kernel.default(input, other)")
 PRIVATE_OP(div_floor, "_div_floor(input, other)")
 PRIVATE_OP(div_trunc, "_div_trunc(input, other)")
 PRIVATE_OP(gated, "_gated(input, other)")
@@ -265,9 +267,9 @@ PRIVATE_OP(squared_difference, "_squared_difference(input, other)")
 PRIVATE_OP(bce, "_bce(input, other)")
 PRIVATE_OP(bce_logits, "_bce_logits(input, other)")
 PRIVATE_OP(relu_gradient, "_relu_gradient(input, other)")
-PRIVATE_OP(tanh_gradient, "_tanh_gradient(input, other)")
-PRIVATE_OP(sigmoid_gradient, "_sigmoid_gradient(input, other)")
-PRIVATE_OP(real_silu_gradient, "_real_silu_gradient(input, other)")
+PRIVATE_OP(tanh_gradient, "_tanh_gradient.tanh_backward.default(input, other)")
+PRIVATE_OP(sigmoid_gradient, "_sigmoid_gradient.sigmoid_backward.default(input, other)")
+PRIVATE_OP(real_silu_gradient, "_real_silu_gradient.silu_backward.default(input, other)")
 
 // The out= forms of ops that have a form of their own beside the row.
 #define ROW_OUT(name, ...)                                                                      \
@@ -281,5 +283,26 @@ ROW_OUT(sub, OP_OUT(sub_row_out, "sub(input, other, *, out)")
 ROW_OUT(div, OP_OUT(div_row_out, "div(input, other, *, out)")
                  OP_OUT(div_row_out, "divide(input, other, *, out)")
                      OP_OUT(div_row_out, "true_divide(input, other, *, out)"))
+
+// What PyTorch makes of some.
+static Tensor square_steps(const Tensor& input) { return pow(input, Scalar(int64_t{2})); }
+static Tensor square_inplace_steps(const Tensor& self) {
+  return tensor_op("pow_", {self, int64_t{2}});
+}
+static Tensor isfinite_steps(const Tensor& input) {
+  if (is_integral(input.dtype(), true)) return ones_like(input, DType::bool_);
+  return mul(ne(abs(input), Scalar(INFINITY)), eq(input, input));
+}
+static Tensor conj_physical_steps(const Tensor& input) {
+  return input.is_complex() ? Tensor() : input;
+}
+STEPS(square, square_steps)
+STEPS(square_, square_inplace_steps)
+STEPS(isfinite, isfinite_steps)
+STEPS(conj_physical, conj_physical_steps)
+STEPS(relu6, ([](const Tensor& input) { return tensor_op("hardtanh", {input, 0.0, 6.0}); }))
+STEPS(special_ndtr, ([](const Tensor& input) {
+        return mul(add(erf(mul(input, Scalar(M_SQRT1_2))), Scalar(1.0)), Scalar(0.5));
+      }))
 
 }  // namespace flambeau

@@ -3,6 +3,8 @@
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/elementwise/overwrite.h"
+#include "flambeau/ops/layers/call_op.h"
+#include "flambeau/ops/layers/dispatch.h"
 #include "flambeau/ops/matmul/matmul.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/redirect.h"
@@ -46,10 +48,15 @@ Tensor where_method(const Tensor& self, const Tensor& condition, const Operand& 
   return where(condition, self, other);
 }
 }  // namespace
-OP_FUNCTION(where, "where(condition, input, other)",
+OP_FUNCTION(where, "where.self(condition, input, other)",
             "input where condition is true, other elsewhere.", elementwise)
-OP_METHOD(where_method, "where(self, condition, other)",
+OP_METHOD(where_method, "where.self(self, condition, other)",
           "self where condition is true, other elsewhere.", elementwise)
+// Its operator begins with the condition.
+static Tensor where_steps(const Tensor& self, const Tensor& condition, const Operand& other) {
+  return tensor_op("where", {condition, self, other});
+}
+STEPS(where, where_steps)
 
 Scalar clamp_bound(const Scalar& value, DType dtype, bool low, Device device) {
   if (!is_integral(dtype) || !value.is_integral()) {
@@ -197,17 +204,20 @@ Tensor clamp(const Tensor& input, const std::optional<Scalar>& min,
   return clamp_between("clamp.1", input, min ? &low : nullptr, max ? &high : nullptr);
 }
 // Tensors first: one without dimensions would pass for a number too.
-OP_INPLACE(clamp_tensors, "clamp(input, min=None, max=None)",
+OP_INPLACE(clamp_tensors, "clamp.Tensor(input, min=None, max=None)",
            "Each element moved into the range from min to max.", elementwise)
 OP_INPLACE(clamp, "clamp(input, min=None, max=None)",
            "Each element moved into the range from min to max.", elementwise)
-OP_INPLACE(clamp_tensors, "clip(input, min=None, max=None)", "Another name of clamp.", elementwise)
-OP_INPLACE(clamp, "clip(input, min=None, max=None)", "Another name of clamp.", elementwise)
-OP_INPLACE(clamp_tensors, "clip(input, min=None, max=None)", "Another name of clamp.", elementwise)
-OP_INPLACE(clamp_min, "clamp_min(input, min)", "Each element, or min where that is larger.",
-           elementwise)
-OP_INPLACE(clamp_max, "clamp_max(input, max)", "Each element, or max where that is smaller.",
-           elementwise)
+OP_INPLACE(clamp_tensors, "clip(input, min=None, max=None)", "Another name of clamp.",
+           elementwise | composed)
+OP_INPLACE(clamp, "clip(input, min=None, max=None)", "Another name of clamp.",
+           elementwise | composed)
+OP_INPLACE(clamp_tensors, "clip(input, min=None, max=None)", "Another name of clamp.",
+           elementwise | composed)
+OP_INPLACE(clamp_min, "clamp_min.Tensor/default(input, min)",
+           "Each element, or min where that is larger.", elementwise)
+OP_INPLACE(clamp_max, "clamp_max.Tensor/default(input, max)",
+           "Each element, or max where that is smaller.", elementwise)
 
 namespace {
 

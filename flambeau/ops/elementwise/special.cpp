@@ -6,6 +6,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/redirect.h"
 
 namespace flambeau {
 
@@ -72,7 +73,10 @@ OP_METHOD([](const Tensor& self, int64_t n) { return copy_(self, polygamma(n, cl
                                      Keep::keeps, gradient, OP_FLAGS(__VA_ARGS__)};               \
     return row;                                                                                   \
   }                                                                                               \
-  static Tensor name(const Tensor& input) { return unary_op(name##_row(), input, nullptr, 0); }   \
+  static Tensor name(const Tensor& input) {                                                       \
+    REDIRECT(name, input)                                                                         \
+    return unary_op(name##_row(), input, nullptr, 0);                                             \
+  }                                                                                               \
   static Tensor name##_out(const Tensor& input, const Tensor& out) {                              \
     return unary_op(name##_row(), input, nullptr, 0, out);                                        \
   }

@@ -45,7 +45,7 @@ Tensor combinations(const Tensor& input, int64_t r, bool with_replacement) {
   return stack(columns, 1);
 }
 OP_FUNCTION(combinations, "combinations(input, r=2, with_replacement=False)",
-            "All combinations of r elements of a vector, a row each.", no_out)
+            "All combinations of r elements of a vector, a row each.", no_out | composed)
 
 }  // namespace
 }  // namespace flambeau

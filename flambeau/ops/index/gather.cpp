@@ -297,13 +297,13 @@ Tensor scatter_value(const Tensor& input, int64_t dim, const Tensor& index, cons
 }
 
 }  // namespace
-OP(scatter_with, "scatter(input, dim, index, src, *, reduce=None)",
+OP(scatter_with, "scatter.src(input, dim, index, src, *, reduce=None)",
    "A copy of input with the elements of src at the positions along dim that index names.", along)
-OP(scatter_value, "scatter(input, dim, index, value, *, reduce=None)",
+OP(scatter_value, "scatter.value(input, dim, index, value, *, reduce=None)",
    "A copy of input with value at the positions along dim that index names.", along)
-OP_METHOD(scatter_with_, "scatter_(self, dim, index, src, *, reduce=None)",
+OP_METHOD(scatter_with_, "scatter_.src(self, dim, index, src, *, reduce=None)",
           "Writes the elements of src at the positions along dim that index names.", along)
-OP_METHOD(scatter_value_, "scatter_(self, dim, index, value, *, reduce=None)",
+OP_METHOD(scatter_value_, "scatter_.value(self, dim, index, value, *, reduce=None)",
           "Writes value at the positions along dim that index names.", along)
 
 // --- take, put, take_along_dim -----------------------------------------------------------------
@@ -412,7 +412,8 @@ OP(put, "put(input, index, source, accumulate=False)",
 OP_METHOD(put_, "put_(self, index, source, accumulate=False)",
           "Writes (or adds) the elements of source into self, seen as flat, at index.")
 OP(take_along_dim, "take_along_dim(input, indices, dim=None)",
-   "The elements of input along dim at indices; everything but dim broadcasts.", along | moves)
+   "The elements of input along dim at indices; everything but dim broadcasts.",
+   along | moves | composed)
 
 // --- Inside vmap
 // ---------------------------------------------------------------------------------

@@ -169,10 +169,11 @@ Tensor scatter_reduce(const Tensor& input, int64_t dim, const Tensor& index, con
   return scatter_reduce_(clone(input, MemoryFormat::contiguous), dim, index, src, reduce,
                          include_self);
 }
-OP(scatter_reduce, "scatter_reduce(input, dim, index, src, reduce, *, include_self=True)",
+OP(scatter_reduce, "scatter_reduce.two(input, dim, index, src, reduce, *, include_self=True)",
    "A copy of input combined with the elements of src at the positions along dim that index names.",
    along)
-OP_METHOD(scatter_reduce_, "scatter_reduce_(self, dim, index, src, reduce, *, include_self=True)",
+OP_METHOD(scatter_reduce_,
+          "scatter_reduce_.two(self, dim, index, src, reduce, *, include_self=True)",
           "Combines self with the elements of src at the positions along dim that index names.",
           along)
 

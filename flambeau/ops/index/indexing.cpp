@@ -351,7 +351,7 @@ Tensor index(const Tensor& input, const std::vector<Tensor>& indices) {
   }
   return out;
 }
-OP_FUNCTION(index, "_index(input, indices)",
+OP_FUNCTION(index, "_index.index.Tensor(input, indices)",
             "The elements at indices, of which an undefined one stands for a whole dimension.")
 
 namespace {

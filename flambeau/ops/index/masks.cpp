@@ -288,8 +288,8 @@ std::variant<Tensor, std::vector<Tensor>> nonzero_op(const Tensor& input, bool a
 OP(nonzero_op, "nonzero(input, *, as_tuple=False)",
    "The positions of the elements that are not zero: a row each, or a vector per dimension.",
    dynamic_shape)
-OP(nonzero, "argwhere(input)", "The positions of the elements that are not zero, a row each.",
-   no_out)
+OP(nonzero, "argwhere.nonzero.default(input)",
+   "The positions of the elements that are not zero, a row each.", no_out)
 OP_FUNCTION(nonzero_tuple, "where(condition)",
             "The positions where condition is true, a vector per dimension.", dynamic_shape)
 

@@ -225,9 +225,9 @@ Tensor index_fill(const Tensor& input, int64_t dim, const Tensor& index, const O
   REDIRECT(index_fill, input, dim, index, value)
   return index_fill_(clone(input), dim, index, value);
 }
-OP(index_fill, "index_fill(input, dim, index, value)",
+OP(index_fill, "index_fill.int_Tensor/int_Scalar(input, dim, index, value)",
    "A copy of input whose slices along dim, named by index, are filled with value.", along | no_out)
-OP_METHOD(index_fill_, "index_fill_(self, dim, index, value)",
+OP_METHOD(index_fill_, "index_fill_.int_Tensor/int_Scalar(self, dim, index, value)",
           "Fills the slices of self along dim that index names with value.", along)
 
 BATCH(index_select, batch_at_index)

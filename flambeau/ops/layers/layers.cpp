@@ -53,6 +53,11 @@ void call_from(Layer layer, const OpCall& call, uint8_t special, Result& result)
           call_vmap(call, special, result))
         return;
       [[fallthrough]];
+    case Layer::dispatch:
+      if ((special & Dispatched::mark || active_layers & Active::dispatch) &&
+          call_dispatch(call, special, result))
+        return;
+      [[fallthrough]];
     case Layer::pending: {
       // Ops that know better than to be given a copy of a sparse tensor have told so by now.
       if (special & Pending::resolvable & ~call.family.takes) return call_resolved(call, result);

@@ -6,13 +6,16 @@
 
 namespace flambeau {
 
-enum class Layer : uint8_t { profiler, autocast, vmap, pending };
+enum class Layer : uint8_t { profiler, autocast, vmap, dispatch, pending };
 
 // The call, as the layers from this one on see it.
 void call_from(Layer layer, const OpCall& call, uint8_t special, Result& result);
 
 bool call_autocast(const OpCall& call, uint8_t special, Result& result);
 bool call_vmap(const OpCall& call, uint8_t special, Result& result);
+// The op that gives what an op in place writes, if it takes the same values; else null.
+const Overload* functional_form(const OpCall& call, const Family*& family);
+bool call_dispatch(const OpCall& call, uint8_t special, Result& result);
 // With copies in place of tensors on which something is pending.
 void call_resolved(const OpCall& call, Result& result);
 

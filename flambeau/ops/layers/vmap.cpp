@@ -214,18 +214,6 @@ void check_may_write(const OpCall& call, int level) {
         call.name(), call.values[0].tensor->sizes(), call.name());
 }
 
-// The op that gives what an op in place writes, if it takes the same values.
-const Overload* functional_form(const OpCall& call, const Family*& family) {
-  family = find_family(std::string_view(call.name()).substr(0, call.name().size() - 1), true);
-  if (!family) return nullptr;
-  for (const Overload& overload : family->overloads) {
-    if (&overload.op->kinds[0] == nullptr || overload.op->arity != call.op().arity) continue;
-    if (std::equal(overload.op->kinds, overload.op->kinds + call.op().arity, call.op().kinds))
-      return &overload;
-  }
-  return nullptr;
-}
-
 void call_in_place_batched(const OpCall& call, int level, Result& result) {
   check_may_write(call, level);
   const Tensor self = *call.values[0].tensor;
@@ -288,6 +276,17 @@ bool gives_tensors(const OpCall& call) {
 }
 
 }  // namespace
+
+const Overload* functional_form(const OpCall& call, const Family*& family) {
+  family = find_family(std::string_view(call.name()).substr(0, call.name().size() - 1), true);
+  if (!family) return nullptr;
+  for (const Overload& overload : family->overloads) {
+    if (overload.op->arity != call.op().arity) continue;
+    if (std::equal(overload.op->kinds, overload.op->kinds + call.op().arity, call.op().kinds))
+      return &overload;
+  }
+  return nullptr;
+}
 
 BatchRegistration::BatchRegistration(std::string_view op, BatchRule rule) {
   batch_rules().emplace(op, rule);

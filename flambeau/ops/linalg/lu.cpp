@@ -331,7 +331,7 @@ Tensor linalg_inv(const Tensor& a) {
   return std::get<0>(inverse_with("linalg.inv", a, true));
 }
 OP_FUNCTION(linalg_inv, "linalg_inv(A)", "The inverse of square matrices.", cpu_exact | event(2))
-OP(linalg_inv, "inverse(input)", "The inverse of square matrices.", cpu_exact | event(2))
+OP(linalg_inv, "inverse(input)", "The inverse of square matrices.", cpu_exact | event(2) | composed)
 
 Tensor linalg_solve(const Tensor& a, const Tensor& b, bool left) {
   REDIRECT(linalg_solve, a, b, left)
@@ -380,8 +380,10 @@ Tensor det_checked(const char* op, const Tensor& a) {
   return out;
 }
 Tensor linalg_det(const Tensor& a) { return det_checked("linalg.det", a); }
-OP_FUNCTION(linalg_det, "linalg_det(A)", "The determinant of square matrices.", event(2))
-OP(linalg_det, "det(input)", "The determinant of square matrices.", event(2) | no_out)
+OP_FUNCTION(linalg_det, "linalg_det._linalg_det.default(A)", "The determinant of square matrices.",
+            event(2))
+OP(linalg_det, "det._linalg_det.default(input)", "The determinant of square matrices.",
+   event(2) | no_out | composed)
 
 Pair slogdet_checked(const char* op, const Tensor& a) {
   check_float(op, a);
@@ -407,10 +409,10 @@ Pair slogdet_checked(const char* op, const Tensor& a) {
   return {sign, logabs};
 }
 Pair linalg_slogdet(const Tensor& a) { return slogdet_checked("linalg.slogdet", a); }
-OP_FUNCTION(linalg_slogdet, "linalg_slogdet(A) -> (sign, logabsdet)",
+OP_FUNCTION(linalg_slogdet, "linalg_slogdet._linalg_slogdet.default(A) -> (sign, logabsdet)",
             "The sign of the determinant and the logarithm of its absolute value.", event(2))
-OP(linalg_slogdet, "slogdet(input) -> (sign, logabsdet)",
-   "The sign of the determinant and the logarithm of its absolute value.", event(2))
+OP(linalg_slogdet, "slogdet._linalg_slogdet.default(input) -> (sign, logabsdet)",
+   "The sign of the determinant and the logarithm of its absolute value.", event(2) | composed)
 
 Tensor logdet(const Tensor& input) {
   const auto [sign, logabs] = slogdet_checked("logdet", input);
@@ -418,7 +420,7 @@ Tensor logdet(const Tensor& input) {
   return where(sign == -1.0, std::numeric_limits<double>::quiet_NaN(), logabs);
 }
 OP(logdet, "logdet(input)", "The logarithm of the determinant; NaN where that is negative.",
-   event(2) | no_out)
+   event(2) | no_out | composed)
 
 }  // namespace
 // --- Inside vmap

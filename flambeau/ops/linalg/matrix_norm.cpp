@@ -84,11 +84,11 @@ Tensor matrix_norm_named(const Tensor& a, std::string_view ord, IntSpan dim, boo
 OP_FUNCTION(matrix_norm_number,
             "linalg_matrix_norm(A, ord, dim=(-2, -1), keepdim=False, *, dtype=None)",
             "The norm of matrices of order 1, 2, inf or one of their negatives.",
-            casts_real | cuda_exact | reduces)
+            casts_real | cuda_exact | reduces | composed)
 OP_FUNCTION(matrix_norm_named,
             "linalg_matrix_norm(A, ord='fro', dim=(-2, -1), keepdim=False, *, dtype=None)",
             "The norm of matrices called ord: 'fro', or 'nuc', the sum of singular values.",
-            casts_real | cuda_exact | reduces)
+            casts_real | cuda_exact | reduces | composed)
 
 Dims both_dims(const Tensor& a) { return a.dim() == 2 ? Dims{0, 1} : Dims{-2, -1}; }
 
@@ -123,9 +123,9 @@ Tensor norm_named(const Tensor& a, std::string_view ord, std::optional<IntSpan> 
 }
 OP_FUNCTION(norm, "linalg_norm(A, ord=None, dim=None, keepdim=False, *, dtype=None)",
             "The norm of vectors or of matrices, as the number of dimensions says.",
-            casts_real | cuda_exact)
+            casts_real | cuda_exact | composed)
 OP_FUNCTION(norm_named, "linalg_norm(A, ord, dim=None, keepdim=False, *, dtype=None)",
-            "The norm of matrices called ord: 'fro' or 'nuc'.", casts_real | cuda_exact)
+            "The norm of matrices called ord: 'fro' or 'nuc'.", casts_real | cuda_exact | composed)
 
 Tensor nuclear_norm(const Tensor& input, bool keepdim) {
   return linalg_matrix_norm(input, std::string_view("nuc"), Dims{-2, -1}, keepdim, std::nullopt);
@@ -134,15 +134,16 @@ Tensor nuclear_norm_dim(const Tensor& input, IntSpan dim, bool keepdim) {
   return linalg_matrix_norm(input, std::string_view("nuc"), dim, keepdim, std::nullopt);
 }
 OP_FUNCTION(nuclear_norm, "nuclear_norm(input, keepdim=False)", "The sum of the singular values.",
-            cuda_exact)
+            cuda_exact | composed)
 OP_FUNCTION(nuclear_norm_dim, "nuclear_norm(input, dim, keepdim=False)",
-            "The sum of the singular values of the matrices in two dimensions.", cuda_exact)
+            "The sum of the singular values of the matrices in two dimensions.",
+            cuda_exact | composed)
 
 Tensor frobenius_norm(const Tensor& input, IntSpan dim, bool keepdim) {
   return linalg_vector_norm(input, 2.0, dim, keepdim, std::nullopt);
 }
 OP_FUNCTION(frobenius_norm, "frobenius_norm(input, dim=(), keepdim=False)",
-            "The root of the sum of squares.", cuda_exact | no_out)
+            "The root of the sum of squares.", cuda_exact | no_out | composed)
 
 }  // namespace
 }  // namespace flambeau

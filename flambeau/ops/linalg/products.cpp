@@ -113,7 +113,8 @@ Tensor matrix_exp(const Tensor& a) {
 }
 OP_FUNCTION(matrix_exp, "linalg_matrix_exp(A)", "The exponential of square matrices.",
             event(2) | no_out)
-OP(matrix_exp, "matrix_exp(input)", "The exponential of square matrices.", event(2) | no_out)
+OP(matrix_exp, "matrix_exp(input)", "The exponential of square matrices.",
+   event(2) | no_out | composed)
 
 // --- Chains of products -----------------------------------------------------------------------
 
@@ -205,7 +206,7 @@ Tensor tensorinv(const Tensor& a, int64_t ind) {
 }
 OP_FUNCTION(tensorinv, "linalg_tensorinv(A, ind=2)",
             "The inverse of a tensor, taken as a matrix whose rows are its first ind dimensions.",
-            casts_out | cpu_exact)
+            casts_out | cpu_exact | composed)
 
 Tensor tensorsolve(const Tensor& a, const Tensor& b, std::optional<IntSpan> dims) {
   Tensor x = a;
@@ -226,7 +227,7 @@ Tensor tensorsolve(const Tensor& a, const Tensor& b, std::optional<IntSpan> dims
   return reshape(linalg_solve(reshape(x, {columns, columns}), reshape(b, {columns}), true), shape);
 }
 OP_FUNCTION(tensorsolve, "linalg_tensorsolve(A, B, dims=None)",
-            "The X with tensordot(A, X, X.ndim) = B.", casts_out | cpu_exact)
+            "The X with tensordot(A, X, X.ndim) = B.", casts_out | cpu_exact | composed)
 
 Tensor vander(const Tensor& x, std::optional<int64_t> n) {
   CHECK(x.dtype() != DType::bool_ && !dtypes::Reduced.has(x.dtype()), NotImplementedError,
@@ -243,7 +244,8 @@ Tensor vander(const Tensor& x, std::optional<int64_t> n) {
   return cat({ones_like(base), cumprod(expand(base, sizes), -1)}, -1);
 }
 OP_FUNCTION(vander, "linalg_vander(x, *, N=None)",
-            "The powers 0 to N - 1 of each element, along a new last dimension.", event(1) | no_out)
+            "The powers 0 to N - 1 of each element, along a new last dimension.",
+            event(1) | no_out | composed)
 
 Tensor vecdot(const Tensor& x, const Tensor& y, int64_t dim) {
   check_alike("linalg.vecdot", x, y, "x", "y");
@@ -254,13 +256,13 @@ Tensor vecdot(const Tensor& x, const Tensor& y, int64_t dim) {
   return sum(a * y, IntSpan{wrap_dim(dim, static_cast<int64_t>(shape.size()))}, false, x.dtype());
 }
 OP_FUNCTION(vecdot, "linalg_vecdot(x, y, *, dim=-1)", "The dot products of vectors along dim.",
-            autocast_low)
+            autocast_low | composed)
 
 Tensor linalg_diagonal(const Tensor& a, int64_t offset, int64_t dim1, int64_t dim2) {
   return diagonal(a, offset, dim1, dim2);
 }
 OP_FUNCTION(linalg_diagonal, "linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1)",
-            "The diagonals of matrices.", makes_view | reshapes)
+            "The diagonals of matrices.", makes_view | reshapes | composed)
 
 Tensor linalg_matmul(const Tensor& a, const Tensor& b) { return matmul(a, b); }
 OP_FUNCTION(linalg_matmul, "linalg_matmul(input, other)", "The product of matrices and vectors.",
@@ -290,7 +292,8 @@ Tensor ordered_vander(const Tensor& x, std::optional<int64_t> n, bool increasing
   return increasing ? powers : flip(powers, IntSpan{1});
 }
 OP_FUNCTION(ordered_vander, "vander(x, N=None, increasing=False)",
-            "The powers of each element of a vector, a row each, the highest first.", no_out)
+            "The powers of each element of a vector, a row each, the highest first.",
+            no_out | composed)
 
 }  // namespace
 }  // namespace flambeau

@@ -178,7 +178,7 @@ Tensor linalg_svdvals(const Tensor& a, std::optional<std::string_view> driver) {
   if (grad_enabled() && a.requires_grad()) return std::get<1>(linalg_svd(a, false, driver));
   return std::get<1>(run_svd(a, false, false, driver));
 }
-OP_FUNCTION(linalg_svdvals, "linalg_svdvals(A, *, driver=None)",
+OP_FUNCTION(linalg_svdvals, "linalg_svdvals._linalg_svd.default(A, *, driver=None)",
             "The singular values of matrices, the largest first.", cpu_exact | event(2))
 
 namespace {
@@ -245,7 +245,8 @@ Pair linalg_eigh(const Tensor& a, std::string_view uplo) {
   }
   return {l, v};
 }
-OP_FUNCTION(linalg_eigh, "linalg_eigh(A, UPLO='L') -> (eigenvalues, eigenvectors)",
+OP_FUNCTION(linalg_eigh,
+            "linalg_eigh._linalg_eigh.default(A, UPLO='L') -> (eigenvalues, eigenvectors)",
             "The eigenvalues of Hermitian matrices in ascending order, and their vectors.",
             cpu_exact | event(2))
 
@@ -254,7 +255,7 @@ Tensor linalg_eigvalsh(const Tensor& a, std::string_view uplo) {
   if (grad_enabled() && a.requires_grad()) return std::get<0>(linalg_eigh(a, uplo));
   return std::get<0>(run_eigh(a, uplo, false));
 }
-OP_FUNCTION(linalg_eigvalsh, "linalg_eigvalsh(A, UPLO='L')",
+OP_FUNCTION(linalg_eigvalsh, "linalg_eigvalsh._linalg_eigh.default(A, UPLO='L')",
             "The eigenvalues of Hermitian matrices in ascending order.", cpu_exact | event(2))
 
 namespace {
@@ -320,8 +321,8 @@ Tensor linalg_eigvals(const Tensor& a) {
   if (grad_enabled() && a.requires_grad()) return std::get<0>(linalg_eig(a));
   return std::get<0>(run_eig(a, false));
 }
-OP_FUNCTION(linalg_eigvals, "linalg_eigvals(A)", "The eigenvalues of square matrices; complex.",
-            cpu_exact | event(2))
+OP_FUNCTION(linalg_eigvals, "linalg_eigvals.linalg_eig.default(A)",
+            "The eigenvalues of square matrices; complex.", cpu_exact | event(2))
 
 }  // namespace
 }  // namespace flambeau

@@ -524,6 +524,6 @@ static Tensor kron(const Tensor& input, const Tensor& other) {
   return reshape(mul(reshape(input, shape_a), reshape(other, shape_b)), shape);
 }
 OP(kron, "kron(input, other)", "The Kronecker product: every element of input times all of other.",
-   casts_out)
+   casts_out | composed)
 
 }  // namespace flambeau

@@ -1,6 +1,8 @@
 // mm, bmm, matmul, mv, dot and relatives: shape rules and derivatives over one slot.
 #include "flambeau/ops/matmul/matmul.h"
 #include "flambeau/ops/layers/batching.h"
+#include "flambeau/ops/layers/call_op.h"
+#include "flambeau/ops/layers/dispatch.h"
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise/elementwise.h"
@@ -224,6 +226,9 @@ Saved save_operand(const Record& r, size_t input, const Tensor& operand) {
 
 Tensor product(const char* op, const Tensor& a, bool transpose_a, const Tensor& b,
                bool transpose_b) {
+  if ((layered(a) | layered(b)) || active_layers & Active::dispatch) [[unlikely]] {
+    return matmul(transpose_a ? transpose(a, -2, -1) : a, transpose_b ? transpose(b, -2, -1) : b);
+  }
   const MatrixView left = as_matrix(a, transpose_a), right = as_matrix(b, transpose_b);
   // An operand that was kept may have been given other data since.
   check_same_dtype(a, b);
@@ -375,8 +380,9 @@ static Tensor outer(const Tensor& input, const Tensor& vec2) {
         vec2.dim());
   return mul(unsqueeze(input, 1), vec2);
 }
-OP(outer, "outer(input, vec2)", "The matrix of all products of elements of two vectors.", casts_out)
-OP(outer, "ger(input, vec2)", "The same as outer.", casts_out)
+OP(outer, "outer(input, vec2)", "The matrix of all products of elements of two vectors.",
+   casts_out | composed)
+OP(outer, "ger(input, vec2)", "The same as outer.", casts_out | composed)
 
 static Tensor mv(const Tensor& input, const Tensor& vec) {
   check_mv(input, vec, input.dim() == 2 ? input.sizes()[0] : 1);
@@ -458,7 +464,7 @@ Tensor matmul(const Tensor& input, const Tensor& other) {
 OP(matmul, "matmul(input, other)",
    "The product of two tensors as matrices: the last two dimensions are multiplied, those before "
    "are broadcast, and vectors are taken as rows on the left and as columns on the right.",
-   autocast_low | takes_nested)
+   autocast_low | takes_nested | composed)
 
 static Tensor matmul_out(const Tensor& input, const Tensor& other, const Tensor& out) {
   if (input.dim() == 2 && other.dim() == 2) return mm_out(input, other, out);
@@ -517,5 +523,45 @@ BATCH(mm, batch_product)
 BATCH(bmm, batch_product)
 BATCH(mv, batch_product)
 BATCH(dot, batch_product)
+
+// What PyTorch makes of them.
+static Tensor outer_steps(const Tensor& input, const Tensor& vec2) {
+  return mul(view(input, {input.size(0), 1}), vec2);
+}
+STEPS(outer, outer_steps)
+STEPS(ger, outer_steps)
+
+static Tensor unsafe_view(const Tensor& input, IntSpan size) { return view(input, size); }
+OP_FUNCTION(unsafe_view, "_unsafe_view(input, size)", "A view of what nobody else holds.", reshapes)
+
+static Dims batched_as(IntSpan batch, int64_t rows, int64_t columns) {
+  Dims sizes = batch.dims();
+  sizes.push_back(rows);
+  sizes.push_back(columns);
+  return sizes;
+}
+static Tensor matmul_steps(const Tensor& input, const Tensor& other) {
+  const int64_t left = input.dim(), right = other.dim();
+  if (left == 0 || right == 0) return {};
+  if (left == 1 && right == 1) return dot(input, other);
+  if (left == 2 && right == 1) return tensor_op("mv", {input, other});
+  if (left == 2 && right == 2) return mm(input, other);
+  if (left == 1) return squeeze(matmul_steps(unsqueeze(input, 0), other), int64_t{-2});
+  if (right == 1) return squeeze(matmul_steps(input, unsqueeze(other, -1)), int64_t{-1});
+  const int64_t rows = input.size(-2), shared = input.size(-1), columns = other.size(-1);
+  if (right == 2) {
+    const Tensor product = mm(reshape(input, {-1, shared}), other);
+    const Dims sizes = batched_as(input.sizes().first(left - 2), rows, columns);
+    return tensor_op("_unsafe_view", {product, sizes});
+  }
+  const Dims batch =
+      broadcast_shapes(input.sizes().first(left - 2), other.sizes().first(right - 2));
+  const int64_t count = checked_numel(batch);
+  const Tensor a = reshape(expand(input, batched_as(batch, rows, shared)), {count, rows, shared});
+  const Tensor b =
+      reshape(expand(other, batched_as(batch, shared, columns)), {count, shared, columns});
+  return tensor_op("_unsafe_view", {bmm(a, b), batched_as(batch, rows, columns)});
+}
+STEPS(matmul, matmul_steps)
 
 }  // namespace flambeau

@@ -3,6 +3,8 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/layers/batching.h"
+#include "flambeau/ops/layers/call_op.h"
+#include "flambeau/ops/layers/dispatch.h"
 #include "flambeau/ops/matmul/matmul.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/redirect.h"
@@ -365,7 +367,20 @@ Tensor linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
   return out;
 }
 OP_FUNCTION(linear, "linear(input, weight, bias=None)", "input @ weight.T + bias.",
-            autocast_low | takes_nested)
+            autocast_low | takes_nested | composed)
+
+// What PyTorch makes of it.
+static Tensor linear_steps(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  if (weight.dim() != 2) return {};
+  if (!bias.defined()) return matmul(input, t(weight));
+  if (input.dim() == 2) return tensor_op("addmm", {bias, input, t(weight)});
+  if (input.dim() < 2) return add(matmul(input, t(weight)), bias);
+  Dims sizes = input.sizes().dims();
+  const Tensor product = linear_steps(reshape(input, {-1, sizes.back()}), weight, bias);
+  sizes.back() = weight.size(0);
+  return tensor_op("_unsafe_view", {product, sizes});
+}
+STEPS(linear, linear_steps)
 
 namespace {
 // Weights that all samples share multiply all rows at once.
@@ -449,6 +464,6 @@ BATCH(baddbmm, batch_add_product)
 
 OP_FUNCTION(bilinear, "bilinear(input1, input2, weight, bias=None)",
             "input1 @ weight[o] @ input2 + bias[o] for every output feature o.",
-            cuda_widest | no_out)
+            cuda_widest | no_out | composed)
 
 }  // namespace flambeau

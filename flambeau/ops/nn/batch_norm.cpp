@@ -5,6 +5,8 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/nn.h"
 #include "flambeau/ops/layers/batching.h"
+#include "flambeau/ops/layers/call_op.h"
+#include "flambeau/ops/layers/dispatch.h"
 #include "flambeau/ops/nn/norm.h"
 #include "flambeau/tensor/shape.h"
 
@@ -329,5 +331,23 @@ bool batch_instance_norm(Batching& batch, Result& result) {
 }  // namespace
 BATCH(batch_norm, batch_batch_norm)
 BATCH(instance_norm, batch_instance_norm)
+
+// What PyTorch makes of it.
+static Tensor native_batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                                const Tensor& running_mean, const Tensor& running_var,
+                                bool training, double momentum, double eps) {
+  return batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, true);
+}
+OP_FUNCTION(native_batch_norm,
+            "_native_batch_norm.native_batch_norm.default(input, weight, bias, running_mean, "
+            "running_var, training, momentum, eps)",
+            "batch_norm.")
+static Tensor batch_norm_steps(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                               const Tensor& running_mean, const Tensor& running_var, bool training,
+                               double momentum, double eps, bool /*cudnn_enabled*/) {
+  return tensor_op("_native_batch_norm",
+                   {input, weight, bias, running_mean, running_var, training, momentum, eps});
+}
+STEPS(batch_norm, batch_norm_steps)
 
 }  // namespace flambeau

@@ -8,6 +8,8 @@
 #include "flambeau/kernels/conv.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/layers/batching.h"
+#include "flambeau/ops/layers/call_op.h"
+#include "flambeau/ops/layers/dispatch.h"
 #include "flambeau/ops/matmul/matmul.h"
 #include "flambeau/ops/ops.h"
 
@@ -447,6 +449,41 @@ OP_FUNCTION(convolution,
             "transposed=False, output_padding=0, groups=1)",
             "A convolution, or a transposed one, over as many dimensions as the weight has.",
             autocast_low | no_out)
+
+// What PyTorch makes of the others.
+static Dims each(IntSpan given, size_t rank) {
+  return given.size() == 1 ? Dims(rank, given[0]) : given.dims();
+}
+template <size_t Rank>
+static Tensor conv_steps(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                         IntSpan stride, IntSpan padding, IntSpan dilation, int64_t groups) {
+  if (input.dim() == Rank + 1) {
+    const Tensor batch = unsqueeze(input, 0);
+    return squeeze(conv_steps<Rank>(batch, weight, bias, stride, padding, dilation, groups),
+                   int64_t{0});
+  }
+  return tensor_op("convolution", {input, weight, bias, each(stride, Rank), each(padding, Rank),
+                                   each(dilation, Rank), false, Dims(Rank, 0), groups});
+}
+template <size_t Rank>
+static Tensor conv_transpose_steps(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                                   IntSpan stride, IntSpan padding, IntSpan output_padding,
+                                   int64_t groups, IntSpan dilation) {
+  if (input.dim() == Rank + 1) {
+    const Tensor batch = unsqueeze(input, 0);
+    return squeeze(conv_transpose_steps<Rank>(batch, weight, bias, stride, padding, output_padding,
+                                              groups, dilation),
+                   int64_t{0});
+  }
+  return tensor_op("convolution", {input, weight, bias, each(stride, Rank), each(padding, Rank),
+                                   each(dilation, Rank), true, each(output_padding, Rank), groups});
+}
+STEPS(conv1d, conv_steps<1>)
+STEPS(conv2d, conv_steps<2>)
+STEPS(conv3d, conv_steps<3>)
+STEPS(conv_transpose1d, conv_transpose_steps<1>)
+STEPS(conv_transpose2d, conv_transpose_steps<2>)
+STEPS(conv_transpose3d, conv_transpose_steps<3>)
 
 // Sequences as (time, batch, channels); weight: (width, in, out).
 Tensor conv_tbc(const Tensor& input, const Tensor& weight, const Tensor& bias, int64_t pad) {

@@ -112,7 +112,7 @@ Tensor cdist(const Tensor& x1, const Tensor& x2, double p, std::optional<int64_t
         "\"cdist\" not implemented for '{}'", dtype_legacy_name(x1.dtype()));
   return distances_by_differences(a, b, p);
 }
-OP_FUNCTION(cdist, "_cdist(x1, x2, p=2.0, compute_mode=None)",
+OP_FUNCTION(cdist, "_cdist._cdist_forward.default(x1, x2, p=2.0, compute_mode=None)",
             "The p-distance of each point, a row, of x1 to each of x2.", autocast_exact | event(2))
 
 // Where the pairs of n points stand among all n * n.
@@ -159,8 +159,8 @@ Tensor pdist(const Tensor& input, double p) {
   const Tensor all = distances_by_differences(input, input, p);
   return index_select(reshape(all, {-1}), 0, indices_of_pairs(n, input.device()));
 }
-OP_FUNCTION(pdist, "pdist(input, p=2.0)", "The p-distances of all pairs of rows of a matrix.",
-            cuda_exact | no_out)
+OP_FUNCTION(pdist, "pdist._pdist_forward.default(input, p=2.0)",
+            "The p-distances of all pairs of rows of a matrix.", cuda_exact | no_out)
 
 }  // namespace
 }  // namespace flambeau

@@ -5,6 +5,8 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/random.h"
+#include "flambeau/ops/layers/call_op.h"
+#include "flambeau/ops/layers/dispatch.h"
 #include "flambeau/ops/nn/dropout.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/random/random.h"
@@ -157,7 +159,7 @@ namespace {
 
 OP_FUNCTION(dropout, "dropout(input, p, train)",
             "Zeroes elements with probability p and scales the others by 1 / (1 - p).",
-            draws | takes_nested | takes_jagged | no_out)
+            draws | takes_nested | takes_jagged | no_out | composed)
 Tensor dropout_(const Tensor& self, double p, bool train) { return drop_(self, p, train, false); }
 OP_FUNCTION(dropout_, "dropout_(input, p, train)", "dropout in place.",
             draws | takes_nested | takes_jagged)
@@ -226,6 +228,13 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor& input, double p,
 }
 OP_FUNCTION(native_dropout, "native_dropout(input, p, train)",
             "dropout, and the mask of the elements that were kept.", draws | takes_jagged | no_out)
+
+// What PyTorch makes of it.
+Tensor dropout_steps(const Tensor& input, double p, bool train) {
+  if (is_identity(input, p, train)) return input;
+  return call_op("native_dropout", {input, p, train}).tensors.at(0);
+}
+STEPS(dropout, dropout_steps)
 
 }  // namespace
 }  // namespace flambeau

@@ -7,6 +7,8 @@
 #include "flambeau/kernels/statistics.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/layers/batching.h"
+#include "flambeau/ops/layers/call_op.h"
+#include "flambeau/ops/layers/dispatch.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/random/random.h"
 #include "flambeau/ops/redirect.h"
@@ -39,7 +41,7 @@ Tensor prelu(const Tensor& input, const Tensor& weight) {
 }
 OP(prelu, "prelu(input, weight)",
    "Each element where positive, weight (of its channel) times it elsewhere.",
-   autocast_low | no_out)
+   autocast_low | no_out | composed)
 
 Tensor glu(const Tensor& input, int64_t dim) {
   CHECK(input.dim() > 0, RuntimeError, "glu does not support 0-dimensional tensors");
@@ -144,7 +146,7 @@ Tensor one_hot(const Tensor& input, int64_t num_classes) {
 }
 OP_FUNCTION(one_hot, "one_hot(input, num_classes=-1)",
             "A 1 at the place that each element names among zeros, in a new last dimension.",
-            no_out)
+            no_out | composed)
 
 Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double eps, bool keepdim) {
   const int64_t last = std::max(x1.dim(), x2.dim()) - 1;
@@ -152,7 +154,7 @@ Tensor pairwise_distance(const Tensor& x1, const Tensor& x2, double p, double ep
 }
 OP_FUNCTION(pairwise_distance, "pairwise_distance(x1, x2, p=2.0, eps=1e-06, keepdim=False)",
             "The p-norm of the difference along the last dimension; eps is added to each element.",
-            cuda_exact | no_out)
+            cuda_exact | no_out | composed)
 
 Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double eps) {
   const DType dtype = promote_types(x1.dtype(), x2.dtype());
@@ -170,7 +172,7 @@ Tensor cosine_similarity(const Tensor& x1, const Tensor& x2, int64_t dim, double
   return sum(left / length(left) * (right / length(right)), IntSpan(over), false);
 }
 OP_FUNCTION(cosine_similarity, "cosine_similarity(x1, x2, dim=1, eps=1e-08)",
-            "The cosine of the angle between vectors along dim.", cuda_exact | no_out)
+            "The cosine of the angle between vectors along dim.", cuda_exact | no_out | composed)
 
 // --- cross ---------------------------------------------------------------------------------------
 
@@ -550,5 +552,11 @@ BATCH(pad, batch_pad)
 
 BATCH(channel_shuffle, batch_items<0>)
 BATCH(native_channel_shuffle, batch_items<0>)
+
+// What PyTorch makes of it.
+static Tensor cross_steps(const Tensor& input, const Tensor& other, std::optional<int64_t> dim) {
+  return dim ? tensor_op("linalg_cross", {input, other, *dim}) : Tensor();
+}
+STEPS(cross, cross_steps)
 
 }  // namespace flambeau

@@ -6,6 +6,8 @@
 #include "flambeau/ops/elementwise/chunked_sum.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/layers/batching.h"
+#include "flambeau/ops/layers/call_op.h"
+#include "flambeau/ops/layers/dispatch.h"
 #include "flambeau/ops/nn/norm.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
@@ -143,9 +145,23 @@ static Tensor nll_loss_nd(const Tensor& input, const Tensor& target, const Tenso
 OP_FUNCTION(
     nll_loss_nd, "nll_loss_nd(input, target, weight=None, reduction=1, ignore_index=-100)",
     "Minus the elements of input, log-probabilities, that target names, weighted and reduced.",
-    autocast_exact | no_out)
+    autocast_exact | no_out | composed)
 OP_FUNCTION(nll_loss_nd, "nll_loss(input, target, weight=None, reduction=1, ignore_index=-100)",
             "The same as nll_loss_nd.", autocast_exact)
+
+// What PyTorch makes of it.
+OP_FUNCTION(nll_loss_nd,
+            "_nll_loss_forward.nll_loss_forward.default(input, target, weight, reduction, "
+            "ignore_index)",
+            "nll_loss, which PyTorch gives together with the weight of what counts.",
+            autocast_exact)
+static Tensor nll_loss_steps(const Tensor& input, const Tensor& target, const Tensor& weight,
+                             int64_t reduction, int64_t ignore_index) {
+  if (input.dim() > 2) return {};
+  return tensor_op("_nll_loss_forward", {input, target, weight, reduction, ignore_index});
+}
+STEPS(nll_loss_nd, nll_loss_steps)
+STEPS(nll_loss, nll_loss_steps)
 
 // --- Cross-entropy -------------------------------------------------------------------------------
 
@@ -217,8 +233,8 @@ Tensor smoothed_cross_entropy(const Tensor& input, const Tensor& target, const T
   check_target(input, target);
   check_class_weight(weight, classes);
   const Tensor log_probabilities = log_softmax(input, dim);
-  const Tensor hard =
-      nll_loss_nd(log_probabilities, target, weight, static_cast<int64_t>(reduction), ignore_index);
+  const Tensor hard = tensor_op("nll_loss_nd", {log_probabilities, target, weight,
+                                                static_cast<int64_t>(reduction), ignore_index});
   Tensor weighted = log_probabilities;
   if (weight.defined()) {
     Dims shape(input.dim(), 1);
@@ -308,7 +324,21 @@ OP_FUNCTION(cross_entropy_loss,
             "label_smoothing=0.0, *, wide=False)",
             "The cross-entropy of logits against class indices or class probabilities; wide: in "
             "single precision for logits of half precision, as after a cast.",
-            autocast_exact | no_out)
+            autocast_exact | no_out | composed)
+
+// What PyTorch makes of it.
+static Tensor cross_entropy_steps(const Tensor& logits, const Tensor& target, const Tensor& weight,
+                                  int64_t reduction, int64_t ignore_index, double label_smoothing,
+                                  bool /*wide*/) {
+  if (is_differentiable(target.dtype())) return {};
+  if (label_smoothing > 0) {
+    return smoothed_cross_entropy(logits, target, weight, check_reduction(reduction), ignore_index,
+                                  label_smoothing);
+  }
+  const Tensor scores = log_softmax(logits, logits.dim() == 1 ? 0 : 1, {});
+  return tensor_op("nll_loss_nd", {scores, target, weight, reduction, ignore_index});
+}
+STEPS(cross_entropy_loss, cross_entropy_steps)
 
 // --- Elementwise losses --------------------------------------------------------------------------
 
@@ -355,7 +385,7 @@ Tensor l1_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
   return reduced(abs(input - target), check_reduction(reduction));
 }
 OP_FUNCTION(l1_loss, "l1_loss(input, target, reduction=1)", "The absolute difference.",
-            autocast_exact | no_out)
+            autocast_exact | no_out | composed)
 
 // Half the squared difference up to a limit, and from there on linear in it: with the difference d
 // and what the limit leaves of it, c, that is c (d - c / 2).

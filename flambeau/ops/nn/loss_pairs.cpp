@@ -38,7 +38,7 @@ Tensor kl_div(const Tensor& input, const Tensor& target, int64_t reduction, bool
 }
 OP_FUNCTION(kl_div, "kl_div(input, target, reduction=0, *, log_target=False)",
             "The pointwise Kullback-Leibler divergence of target from exp(input).",
-            autocast_exact | no_out)
+            autocast_exact | no_out | composed)
 
 Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full,
                         double eps, int64_t reduction) {
@@ -53,7 +53,7 @@ Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_inpu
 }
 OP_FUNCTION(poisson_nll_loss, "poisson_nll_loss(input, target, log_input, full, eps, reduction)",
             "Negative log likelihood of a Poisson distribution with mean, or log mean, input.",
-            autocast_exact | no_out)
+            autocast_exact | no_out | composed)
 
 Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double margin,
                             int64_t reduction) {
@@ -66,7 +66,7 @@ Tensor hinge_embedding_loss(const Tensor& input, const Tensor& target, double ma
 }
 OP_FUNCTION(hinge_embedding_loss, "hinge_embedding_loss(input, target, margin=1.0, reduction=0)",
             "input where target is 1, max(0, margin - input) where it is -1.",
-            autocast_exact | no_out)
+            autocast_exact | no_out | composed)
 
 Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
                            double margin, int64_t reduction) {
@@ -74,7 +74,7 @@ Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Ten
 }
 OP_FUNCTION(margin_ranking_loss,
             "margin_ranking_loss(input1, input2, target, margin=0.0, reduction=0)",
-            "max(0, -target * (input1 - input2) + margin).", autocast_exact | no_out)
+            "max(0, -target * (input1 - input2) + margin).", autocast_exact | no_out | composed)
 
 Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
                              double margin, int64_t reduction) {
@@ -97,7 +97,7 @@ Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const T
 OP_FUNCTION(cosine_embedding_loss,
             "cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=0)",
             "1 - cos where target is 1, max(0, cos - margin) where it is -1.",
-            autocast_exact | no_out)
+            autocast_exact | no_out | composed)
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            double margin, double p, double eps, bool swap, int64_t reduction) {
@@ -118,7 +118,7 @@ OP_FUNCTION(triplet_margin_loss,
             "triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2.0, eps=1e-06, "
             "swap=False, reduction=0)",
             "max(0, |anchor - positive| - |anchor - negative| + margin), distances in the p-norm.",
-            autocast_exact | no_out)
+            autocast_exact | no_out | composed)
 
 }  // namespace
 BATCH(poisson_nll_loss, batch_loss)

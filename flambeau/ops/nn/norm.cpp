@@ -4,6 +4,8 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/nn.h"
 #include "flambeau/ops/layers/batching.h"
+#include "flambeau/ops/layers/call_op.h"
+#include "flambeau/ops/layers/dispatch.h"
 #include "flambeau/ops/nn/double_backward.h"
 #include "flambeau/ops/nn/norm.h"
 #include "flambeau/tensor/shape.h"
@@ -135,7 +137,22 @@ OP_FUNCTION(
     layer_norm,
     "layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True)",
     "Normalizes over the last dimensions to mean 0 and variance 1, then scales and shifts.",
-    cuda_exact | takes_nested | no_out)
+    cuda_exact | takes_nested | no_out | composed)
+
+// What PyTorch makes of it.
+Tensor native_layer_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& weight,
+                         const Tensor& bias, double eps) {
+  return layer_norm(input, normalized_shape, weight, bias, eps, true);
+}
+OP_FUNCTION(native_layer_norm,
+            "_native_layer_norm.native_layer_norm.default(input, normalized_shape, weight, bias, "
+            "eps)",
+            "layer_norm.")
+Tensor layer_norm_steps(const Tensor& input, IntSpan normalized_shape, const Tensor& weight,
+                        const Tensor& bias, double eps, bool /*cudnn_enable*/) {
+  return tensor_op("_native_layer_norm", {input, normalized_shape, weight, bias, eps});
+}
+STEPS(layer_norm, layer_norm_steps)
 
 Tensor rms_norm(const Tensor& input, IntSpan normalized_shape, const Tensor& weight,
                 std::optional<double> eps) {
@@ -387,5 +404,24 @@ bool batch_group_norm(Batching& batch, Result& result) {
 BATCH(layer_norm, batch_layer_norm)
 BATCH(rms_norm, batch_layer_norm)
 BATCH(group_norm, batch_group_norm)
+
+// What PyTorch makes of it.
+static Tensor native_group_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                                int64_t /*N*/, int64_t /*C*/, int64_t /*HxW*/, int64_t group,
+                                double eps) {
+  return group_norm(input, group, weight, bias, eps, true);
+}
+OP_FUNCTION(native_group_norm,
+            "_native_group_norm.native_group_norm.default(input, weight, bias, N, C, HxW, group, "
+            "eps)",
+            "group_norm.")
+static Tensor group_norm_steps(const Tensor& input, int64_t num_groups, const Tensor& weight,
+                               const Tensor& bias, double eps, bool /*cudnn_enabled*/) {
+  const int64_t samples = input.size(0), channels = input.size(1);
+  const int64_t inner = input.numel() / std::max<int64_t>(samples * channels, 1);
+  return tensor_op("_native_group_norm",
+                   {input, weight, bias, samples, channels, inner, num_groups, eps});
+}
+STEPS(group_norm, group_norm_steps)
 
 }  // namespace flambeau

@@ -1,6 +1,8 @@
 // softmax, log_softmax and softmin. The gradient is one fused kernel, itself differentiable.
 #include "flambeau/kernels/softmax.h"
 #include "flambeau/autograd/record.h"
+#include "flambeau/ops/layers/call_op.h"
+#include "flambeau/ops/layers/dispatch.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/redirect.h"
 
@@ -8,6 +10,7 @@ namespace flambeau {
 namespace {
 
 Tensor softmax_gradient(const Tensor& grad, const Tensor& output, int64_t dim) {
+  REDIRECT(_softmax_backward_data, grad, output, dim, output.dtype())
   const Tensor g = contiguous(grad), y = contiguous(output);
   Tensor out = make_tensor(y.sizes(), y.dtype(), y.device());
   kernels::softmax_backward(y.device_type(), g, y, out, dim);
@@ -24,6 +27,7 @@ Tensor softmax_gradient(const Tensor& grad, const Tensor& output, int64_t dim) {
 }
 
 Tensor log_softmax_gradient(const Tensor& grad, const Tensor& output, int64_t dim) {
+  REDIRECT(_log_softmax_backward_data, grad, output, dim, output.dtype())
   const Tensor g = contiguous(grad), y = contiguous(output);
   Tensor out = make_tensor(y.sizes(), y.dtype(), y.device());
   kernels::log_softmax_backward(y.device_type(), g, y, out, dim);
@@ -70,7 +74,7 @@ Tensor softmax(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
 }
 OP(softmax, "softmax(input, dim, dtype=None)",
    "Rescales input along dim so that its elements are positive and sum to one.",
-   along | cuda_exact | in_special | takes_nested)
+   along | cuda_exact | in_special | takes_nested | composed)
 
 Tensor log_softmax(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
   REDIRECT(log_softmax, input, dim, dtype)
@@ -78,6 +82,27 @@ Tensor log_softmax(const Tensor& input, int64_t dim, std::optional<DType> dtype)
 }
 OP(log_softmax, "log_softmax(input, dim, dtype=None)",
    "The logarithm of softmax(input, dim), exact where softmax is close to zero.",
-   along | cuda_exact | in_special)
+   along | cuda_exact | in_special | composed)
+
+// What PyTorch makes of them.
+#define SOFTMAX_STEPS(name)                                                                        \
+  static Tensor inner_##name(const Tensor& input, int64_t dim, bool half_to_float) {               \
+    return name(half_to_float ? to(input, DType::float32) : input, dim, {});                       \
+  }                                                                                                \
+  OP_FUNCTION(inner_##name, "_" #name "(input, dim, half_to_float)",                               \
+              #name ", of half precision in float32 where that is asked for.", along)              \
+  static Tensor name##_backward_data(const Tensor& grad_output, const Tensor& output, int64_t dim, \
+                                     DType input_dtype) {                                          \
+    return to(name##_gradient(grad_output, output, dim), input_dtype);                             \
+  }                                                                                                \
+  OP_FUNCTION(name##_backward_data,                                                                \
+              "_" #name "_backward_data(grad_output, output, dim, input_dtype)",                   \
+              "The gradient of " #name ".")                                                        \
+  static Tensor name##_steps(const Tensor& input, int64_t dim, std::optional<DType> dtype) {       \
+    return tensor_op("_" #name, {dtype ? to(input, *dtype) : input, dim, false});                  \
+  }                                                                                                \
+  STEPS(name, name##_steps)
+SOFTMAX_STEPS(softmax)
+SOFTMAX_STEPS(log_softmax)
 
 }  // namespace flambeau

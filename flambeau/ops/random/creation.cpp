@@ -122,7 +122,7 @@ Tensor randint_below(int64_t high, IntSpan size, Generator* generator, const Opt
 }
 OP_FUNCTION(randint_below, "randint(high, size, *, generator=None, **options)",
             "A tensor of integers drawn uniformly from [0, high).", draws)
-OP_FUNCTION(randint_between, "randint(low, high, size, *, generator=None, **options)",
+OP_FUNCTION(randint_between, "randint.low(low, high, size, *, generator=None, **options)",
             "A tensor of integers drawn uniformly from [low, high).", draws)
 OP_OUT(randint_below_out, "randint(high, size, *, generator=None, out, **options)")
 OP_OUT(randint_between_out, "randint(low, high, size, *, generator=None, out, **options)")
@@ -142,10 +142,11 @@ OP_FUNCTION(randint_like_below,
             "randint_like(input, high, *, generator=None, memory_format=None, **options)",
             "A tensor shaped like input of integers drawn uniformly from [0, high).",
             takes_pending | draws | takes_jagged | no_out)
-OP_FUNCTION(randint_like_between,
-            "randint_like(input, low, high, *, generator=None, memory_format=None, **options)",
-            "A tensor shaped like input of integers drawn uniformly from [low, high).",
-            takes_pending | draws | takes_jagged | no_out)
+OP_FUNCTION(
+    randint_like_between,
+    "randint_like.low_dtype(input, low, high, *, generator=None, memory_format=None, **options)",
+    "A tensor shaped like input of integers drawn uniformly from [low, high).",
+    takes_pending | draws | takes_jagged | no_out)
 
 // --- Permutations --------------------------------------------------------------------------------
 
@@ -216,7 +217,7 @@ Tensor normal_each_out(const Tensor& mean, const Tensor& std, Generator* generat
 Tensor normal_each(const Tensor& mean, const Tensor& std, Generator* generator) {
   return normal_each_out(mean, std, generator, {});
 }
-OP_FUNCTION(normal_each, "normal(mean, std, *, generator=None)",
+OP_FUNCTION(normal_each, "normal.Tensor_Tensor(mean, std, *, generator=None)",
             "Samples of normal distributions whose means and standard deviations are given.", draws)
 
 Tensor normal_means_out(const Tensor& mean, double std, Generator* generator, const Tensor& out) {
@@ -231,7 +232,7 @@ Tensor normal_means_out(const Tensor& mean, double std, Generator* generator, co
 Tensor normal_means(const Tensor& mean, double std, Generator* generator) {
   return normal_means_out(mean, std, generator, {});
 }
-OP_FUNCTION(normal_means, "normal(mean, std=1, *, generator=None)",
+OP_FUNCTION(normal_means, "normal.Tensor_float(mean, std=1, *, generator=None)",
             "Samples of normal distributions of given means and one standard deviation.", draws)
 
 Tensor normal_deviations_out(double mean, const Tensor& std, Generator* generator,
@@ -249,7 +250,7 @@ Tensor normal_deviations_out(double mean, const Tensor& std, Generator* generato
 Tensor normal_deviations(double mean, const Tensor& std, Generator* generator) {
   return normal_deviations_out(mean, std, generator, {});
 }
-OP_FUNCTION(normal_deviations, "normal(mean, std, *, generator=None)",
+OP_FUNCTION(normal_deviations, "normal.float_Tensor(mean, std, *, generator=None)",
             "Samples of normal distributions of one mean and given standard deviations.", draws)
 
 Tensor normal_sized_out(double mean, double std, IntSpan size, Generator* generator,
@@ -262,7 +263,7 @@ Tensor normal_sized(double mean, double std, IntSpan size, Generator* generator,
                     const Options& options) {
   return normal_sized_out(mean, std, size, generator, {}, options);
 }
-OP_FUNCTION(normal_sized, "normal(mean, std, size, *, generator=None, **options)",
+OP_FUNCTION(normal_sized, "normal.float_float(mean, std, size, *, generator=None, **options)",
             "A tensor of samples of one normal distribution.", draws)
 
 OP_OUT(normal_each_out, "normal(mean, std, *, generator=None, out)")

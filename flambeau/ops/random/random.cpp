@@ -113,13 +113,13 @@ Tensor bernoulli_each_(const Tensor& self, const Tensor& p, Generator* generator
   }
   return self;
 }
-OP_METHOD(bernoulli_each_, "bernoulli_(input, p, *, generator=None)",
+OP_METHOD(bernoulli_each_, "bernoulli_.Tensor(input, p, *, generator=None)",
           "Fills the tensor with ones and zeros; element i is one with probability p[i].", draws)
 
 Tensor bernoulli_(const Tensor& self, double p, Generator* generator) {
   return overwrite("bernoulli", self, [&] { draw_bernoulli(self, p, generator); });
 }
-OP_METHOD(bernoulli_, "bernoulli_(input, p=0.5, *, generator=None)",
+OP_METHOD(bernoulli_, "bernoulli_.float(input, p=0.5, *, generator=None)",
           "Fills the tensor with ones and zeros; each is one with probability p.", draws)
 
 }  // namespace

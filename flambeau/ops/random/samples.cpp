@@ -42,7 +42,7 @@ Tensor bernoulli_of(const Tensor& input, double p, Generator* generator) {
   }
   return result;
 }
-OP(bernoulli_of, "bernoulli(input, p, *, generator=None)",
+OP(bernoulli_of, "bernoulli.p(input, p, *, generator=None)",
    "Ones and zeros in the shape of input, each one with probability p.", draws)
 
 Tensor poisson(const Tensor& input, Generator* generator) {

@@ -137,11 +137,12 @@ Tensor searchsorted(const Tensor& sorted_sequence, const Tensor& input, bool out
   const bool to_the_right = on_the_right(right, side);
   return positions(sorted_sequence, input, sorter, out_int32, to_the_right);
 }
-OP_FUNCTION(searchsorted,
-            "searchsorted(sorted_sequence, input, *, out_int32=False, right=False, side=None, "
-            "sorter=None)",
-            "The positions at which values keep the last dimension of a sorted tensor in order.",
-            gives_bool)
+OP_FUNCTION(
+    searchsorted,
+    "searchsorted.Tensor(sorted_sequence, input, *, out_int32=False, right=False, side=None, "
+    "sorter=None)",
+    "The positions at which values keep the last dimension of a sorted tensor in order.",
+    gives_bool)
 
 Tensor searchsorted_number(const Tensor& sorted_sequence, const Scalar& self, bool out_int32,
                            bool right, std::optional<std::string_view> side, const Tensor& sorter) {
@@ -149,10 +150,11 @@ Tensor searchsorted_number(const Tensor& sorted_sequence, const Scalar& self, bo
   return positions(sorted_sequence, number_like(sorted_sequence, self), sorter, out_int32,
                    to_the_right);
 }
-OP_FUNCTION(searchsorted_number,
-            "searchsorted(sorted_sequence, self, *, out_int32=False, right=False, side=None, "
-            "sorter=None)",
-            "The place at which a number keeps a sorted tensor in order.", gives_bool)
+OP_FUNCTION(
+    searchsorted_number,
+    "searchsorted.Scalar(sorted_sequence, self, *, out_int32=False, right=False, side=None, "
+    "sorter=None)",
+    "The place at which a number keeps a sorted tensor in order.", gives_bool)
 
 void check_boundaries(const Tensor& boundaries) {
   CHECK(boundaries.dim() == 1, RuntimeError,
@@ -163,14 +165,14 @@ Tensor bucketize(const Tensor& input, const Tensor& boundaries, bool out_int32, 
   check_boundaries(boundaries);
   return positions(boundaries, input, {}, out_int32, right);
 }
-OP_FUNCTION(bucketize, "bucketize(input, boundaries, *, out_int32=False, right=False)",
+OP_FUNCTION(bucketize, "bucketize.Tensor(input, boundaries, *, out_int32=False, right=False)",
             "The bucket of each element, of those that ascending boundaries part.", gives_bool)
 
 Tensor bucketize_number(const Scalar& self, const Tensor& boundaries, bool out_int32, bool right) {
   check_boundaries(boundaries);
   return positions(boundaries, number_like(boundaries, self), {}, out_int32, right);
 }
-OP_FUNCTION(bucketize_number, "bucketize(self, boundaries, *, out_int32=False, right=False)",
+OP_FUNCTION(bucketize_number, "bucketize.Scalar(self, boundaries, *, out_int32=False, right=False)",
             "The bucket of a number, of those that ascending boundaries part.", gives_bool)
 
 // --- Members -------------------------------------------------------------------------------------
@@ -199,7 +201,8 @@ Tensor isin(const Tensor& elements, const Tensor& test_elements, bool, bool inve
   }
   return invert ? logical_not(found) : found;
 }
-OP_FUNCTION(isin, "isin(elements, test_elements, *, assume_unique=False, invert=False)",
+OP_FUNCTION(isin,
+            "isin.Tensor_Tensor(elements, test_elements, *, assume_unique=False, invert=False)",
             "Whether each element is among the test elements.", gives_bool)
 
 Tensor isin_number(const Tensor& elements, const Scalar& test_element, bool, bool invert) {
@@ -211,9 +214,11 @@ Tensor number_isin(const Scalar& element, const Tensor& test_elements, bool uniq
   const Tensor one = cast_operand(element, element.natural_dtype(), test_elements.device());
   return isin(one, test_elements, unique, invert);
 }
-OP_FUNCTION(number_isin, "isin(element, test_elements, *, assume_unique=False, invert=False)",
+OP_FUNCTION(number_isin,
+            "isin.Scalar_Tensor(element, test_elements, *, assume_unique=False, invert=False)",
             "Whether a number is among the test elements.", gives_bool)
-OP_FUNCTION(isin_number, "isin(elements, test_element, *, assume_unique=False, invert=False)",
+OP_FUNCTION(isin_number,
+            "isin.Tensor_Scalar(elements, test_element, *, assume_unique=False, invert=False)",
             "Whether each element equals a number.", gives_bool)
 
 // --- Counts --------------------------------------------------------------------------------------

@@ -116,16 +116,16 @@ Pair min_along(const Tensor& input, int64_t dim, bool keepdim) {
 }
 OP(max_all, "max(input)", "The largest element; NaN if there is one.",
    casts_out | reduces | takes_jagged | foreach)
-OP(max_of_two, "max(input, other)", "The larger of input and other, element by element.",
-   casts_out | reduces | takes_jagged | foreach)
-OP(max_along, "max(input, dim, keepdim=False) -> (values, indices)",
+OP(max_of_two, "max.other(input, other)", "The larger of input and other, element by element.",
+   casts_out | reduces | takes_jagged | foreach | composed)
+OP(max_along, "max.dim(input, dim, keepdim=False) -> (values, indices)",
    "The largest elements along dim and the index of the first of each.",
    casts_out | reduces | takes_jagged | foreach)
 OP(min_all, "min(input)", "The smallest element; NaN if there is one.",
    casts_out | reduces | takes_jagged)
-OP(min_of_two, "min(input, other)", "The smaller of input and other, element by element.",
-   casts_out | reduces | takes_jagged)
-OP(min_along, "min(input, dim, keepdim=False) -> (values, indices)",
+OP(min_of_two, "min.other(input, other)", "The smaller of input and other, element by element.",
+   casts_out | reduces | takes_jagged | composed)
+OP(min_along, "min.dim(input, dim, keepdim=False) -> (values, indices)",
    "The smallest elements along dim and the index of the first of each.",
    casts_out | reduces | takes_jagged)
 

@@ -33,7 +33,7 @@ Tensor any_along(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) 
   return reduce_to_bool(kernels::any, input, reduced_dims(input, dim), keepdim);
 }
 OP(any_all, "any(input)", "Whether any element is not zero.", reduces | takes_jagged | gives_bool)
-OP(any_along, "any(input, dim=None, keepdim=False)",
+OP(any_along, "any.dim(input, dim=None, keepdim=False)",
    "Whether any element along the given dimensions is not zero.",
    reduces | takes_jagged | gives_bool)
 
@@ -69,7 +69,7 @@ OP_OUT(all_all_out, "all(input, *, out)")
 OP_OUT(all_along_out, "all(input, dim=None, keepdim=False, *, out)")
 
 OP(all_all, "all(input)", "Whether no element is zero.", reduces | takes_jagged | gives_bool)
-OP(all_along, "all(input, dim=None, keepdim=False)",
+OP(all_along, "all.dim(input, dim=None, keepdim=False)",
    "Whether no element along the given dimensions is zero.", reduces | takes_jagged | gives_bool)
 
 Tensor count_nonzero(const Tensor& input, std::optional<IntSpan> dim) {
@@ -77,7 +77,7 @@ Tensor count_nonzero(const Tensor& input, std::optional<IntSpan> dim) {
                      DType::int64);
 }
 Tensor count_nonzero_along(const Tensor& input, IntSpan dim) { return count_nonzero(input, dim); }
-OP_METHOD(count_nonzero_along, "count_nonzero(self, *dim)",
+OP_METHOD(count_nonzero_along, "count_nonzero.dim_IntList(self, *dim)",
           "The number of elements that are not zero along the given dimensions.", reduces | no_out)
 OP(count_nonzero, "count_nonzero(input, dim=None)",
    "The number of elements that are not zero, of all or along the given dimensions.",
@@ -149,7 +149,7 @@ Tensor isclose(const Tensor& input, const Tensor& other, double rtol, double ato
 }
 OP(isclose, "isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)",
    "Whether each element of input differs from other by at most atol + rtol * |other|.",
-   elementwise | no_out)
+   elementwise | no_out | composed)
 
 bool allclose(const Tensor& input, const Tensor& other, double rtol, double atol, bool equal_nan) {
   const NoGrad off;

@@ -114,21 +114,22 @@ double correction_of(const std::optional<Scalar>& correction) {
   return correction ? correction->to_double() : 1.0;
 }
 
-#define SPREAD_OPS(name, what, returned, pick, doc)                                              \
-  returned name##_all(const Tensor& input, bool unbiased) {                                      \
-    return pick(spread(what, input, std::nullopt, false, unbiased ? 1 : 0));                     \
-  }                                                                                              \
-  returned name##_unbiased(const Tensor& input, std::optional<IntSpan> dim, bool unbiased,       \
-                           bool keepdim) {                                                       \
-    return pick(spread(what, input, dim, keepdim, unbiased ? 1 : 0));                            \
-  }                                                                                              \
-  returned name##_corrected(const Tensor& input, std::optional<IntSpan> dim,                     \
-                            const std::optional<Scalar>& correction, bool keepdim) {             \
-    return pick(spread(what, input, dim, keepdim, correction_of(correction)));                   \
-  }                                                                                              \
-  OP_SPREAD(name##_corrected, #name "(input, dim=None, *, correction=None, keepdim=False)", doc) \
-  OP_SPREAD(name##_all, #name "(input, unbiased)", doc)                                          \
-  OP_SPREAD(name##_unbiased, #name "(input, dim, unbiased=True, keepdim=False)", doc)
+#define SPREAD_OPS(name, what, returned, pick, doc)                                        \
+  returned name##_all(const Tensor& input, bool unbiased) {                                \
+    return pick(spread(what, input, std::nullopt, false, unbiased ? 1 : 0));               \
+  }                                                                                        \
+  returned name##_unbiased(const Tensor& input, std::optional<IntSpan> dim, bool unbiased, \
+                           bool keepdim) {                                                 \
+    return pick(spread(what, input, dim, keepdim, unbiased ? 1 : 0));                      \
+  }                                                                                        \
+  returned name##_corrected(const Tensor& input, std::optional<IntSpan> dim,               \
+                            const std::optional<Scalar>& correction, bool keepdim) {       \
+    return pick(spread(what, input, dim, keepdim, correction_of(correction)));             \
+  }                                                                                        \
+  OP_SPREAD(name##_corrected,                                                              \
+            #name ".correction(input, dim=None, *, correction=None, keepdim=False)", doc)  \
+  OP_SPREAD(name##_all, #name "(input, unbiased)", doc)                                    \
+  OP_SPREAD(name##_unbiased, #name ".correction(input, dim, unbiased=True, keepdim=False)", doc)
 
 Tensor first_of(Pair pair) { return std::get<0>(std::move(pair)); }
 Pair both_of(Pair pair) { return pair; }

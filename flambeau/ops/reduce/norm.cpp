@@ -140,9 +140,9 @@ Tensor norm_by_name(const Tensor& input, std::string_view p, std::optional<IntSp
   }
   return linalg_vector_norm(input, 2.0, dim, keepdim, dtype);
 }
-OP(norm_by_number, "norm(input, p=None, dim=None, keepdim=False, dtype=None)",
+OP(norm_by_number, "norm.ScalarOpt_dim(input, p=None, dim=None, keepdim=False, dtype=None)",
    "The norm of order p of the elements, of all or along the given dimensions.",
-   casts_real | reduces | cuda_exact)
+   casts_real | reduces | cuda_exact | composed)
 OP(norm_by_name, "norm(input, p, dim=None, keepdim=False, dtype=None)",
    "The norm called p: 'fro', the root of the sum of squares, or 'nuc', the sum of singular "
    "values.",

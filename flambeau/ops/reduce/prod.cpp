@@ -69,7 +69,7 @@ Tensor prod_out(const Tensor& input, int64_t dim, bool keepdim, std::optional<DT
 OP_OUT(prod_out, "prod(input, dim, keepdim=False, *, dtype=None, out)")
 OP(prod_all, "prod(input, *, dtype=None)", "The product of all elements.",
    reduces | autocast_exact | takes_jagged | no_out)
-OP(prod_along, "prod(input, dim, keepdim=False, *, dtype=None)",
+OP(prod_along, "prod.dim_int(input, dim, keepdim=False, *, dtype=None)",
    "The product of the elements along dim.", reduces | autocast_exact | takes_jagged)
 
 }  // namespace

@@ -64,7 +64,7 @@ static Tensor sum_dims(const Tensor& input, std::optional<IntSpan> dim, bool kee
 }
 OP(sum_all, "sum(input, *, dtype=None)", "The sum of all elements.",
    reduces | cuda_exact | takes_jagged | takes_nested | no_out)
-OP(sum_dims, "sum(input, dim, keepdim=False, *, dtype=None)",
+OP(sum_dims, "sum.dim_IntList(input, dim, keepdim=False, *, dtype=None)",
    "The sum of the elements along the given dimensions.",
    reduces | cuda_exact | takes_jagged | takes_nested)
 // Unless told otherwise, what is written to `out` is added up in its dtype.
@@ -79,7 +79,7 @@ OP_OUT(sum_out, "sum(input, dim, keepdim=False, *, dtype=None, out)")
 Tensor sum_to_size(const Tensor& input, IntSpan size) {
   REDIRECT(sum_to_size, input, size)
   if (input.sizes() == size) return input;
-  if (input.is_sparse()) [[unlikely]]
+  if (input->parts) [[unlikely]]
     return sum_to_size(to_dense(input), size);
   CHECK(can_broadcast_to(size, input.sizes()), RuntimeError,
         "size {{}} is not expandable to size {{}}.", size, input.sizes());
@@ -139,7 +139,7 @@ static Tensor mean_all(const Tensor& input, std::optional<DType> dtype) {
 }
 OP(mean_all, "mean(input, *, dtype=None)", "The mean of all elements.",
    casts_out | reduces | takes_jagged)
-OP(mean, "mean(input, dim, keepdim=False, *, dtype=None)",
+OP(mean, "mean.dim(input, dim, keepdim=False, *, dtype=None)",
    "The mean of the elements along the given dimensions.", casts_out | reduces | takes_jagged)
 
 namespace {

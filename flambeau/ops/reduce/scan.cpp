@@ -258,7 +258,7 @@ Tensor diff(const Tensor& input, int64_t n, int64_t dim, const Tensor& prepend,
   return x;
 }
 OP(diff, "diff(input, n=1, dim=-1, prepend=None, append=None)",
-   "The n-th differences of neighbours along dim.", casts_out | along | takes_jagged)
+   "The n-th differences of neighbours along dim.", casts_out | along | takes_jagged | composed)
 
 }  // namespace
 }  // namespace flambeau

@@ -21,7 +21,8 @@ Pair sort(const Tensor& input, int64_t dim, bool descending, std::optional<bool>
   record_selection("sort", input, dim, true, values, indices);
   return {values, indices};
 }
-OP(sort, "sort(input, dim=-1, descending=False, *, stable=False) -> (values, indices)",
+OP(sort,
+   "sort.default/stable(input, dim=-1, descending=False, *, stable=False) -> (values, indices)",
    "The elements in order along dim, and the indices that they had. NaN counts as the largest; "
    "equal elements keep their order.",
    along | takes_quantized)
@@ -148,11 +149,11 @@ Pair nanmedian_dim(const Tensor& input, int64_t dim, bool keepdim) {
 }
 OP(median_all, "median(input)", "The lower of the two middle elements; NaN if there is one.",
    reduces | no_out)
-OP(median_dim, "median(input, dim, keepdim=False) -> (values, indices)",
+OP(median_dim, "median.dim(input, dim, keepdim=False) -> (values, indices)",
    "The lower of the two middle elements along dim, and its index.", reduces)
 OP(nanmedian_all, "nanmedian(input)", "The lower of the two middle elements that are not NaN.",
    reduces | no_out)
-OP(nanmedian_dim, "nanmedian(input, dim, keepdim=False) -> (values, indices)",
+OP(nanmedian_dim, "nanmedian.dim(input, dim, keepdim=False) -> (values, indices)",
    "The lower of the two middle elements along dim that are not NaN, and its index.", reduces)
 
 }  // namespace

@@ -316,7 +316,7 @@ std::tuple<Tensor, Tensor> frexp(const Tensor& input) {
   }
   return {outs[0], outs[1]};
 }
-OP(frexp, "frexp(input) -> (mantissa, exponent)",
+OP(frexp, "frexp.Tensor(input) -> (mantissa, exponent)",
    "Each element as a fraction from 0.5 to 1 and a power of two.", elementwise)
 
 }  // namespace

@@ -200,7 +200,8 @@ Triple unique_consecutive(const Tensor& input, bool return_inverse, bool return_
                   {rows_back(rows, runs.positions, input, along), runs.inverse, runs.counts});
 }
 OP_FUNCTION(unique_consecutive,
-            "_unique_consecutive(input, return_inverse=False, return_counts=False, dim=None)",
+            "_unique_consecutive.unique_consecutive.default(input, return_inverse=False, "
+            "return_counts=False, dim=None)",
             "The first of each run of equal elements, the run of each element, and run lengths.",
             dynamic_shape)
 

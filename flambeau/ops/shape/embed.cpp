@@ -2,6 +2,8 @@
 // view is replaced (select_scatter and its relatives).
 #include <algorithm>
 
+#include "flambeau/ops/layers/call_op.h"
+#include "flambeau/ops/layers/dispatch.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 
@@ -12,6 +14,7 @@ namespace flambeau {
 namespace {
 
 Tensor diag_embed(const Tensor& input, int64_t offset, int64_t dim1, int64_t dim2) {
+  REDIRECT(diag_embed, input, offset, dim1, dim2)
   const int64_t rank = input.dim() + 1;
   CHECK(input.dim() > 0, IndexError,
         "diag_embed: Dimension out of range: input must have at least one dimension, got none");
@@ -42,9 +45,10 @@ Tensor diagflat(const Tensor& input, int64_t offset) { return diag(reshape(input
 }  // namespace
 OP(diag_embed, "diag_embed(input, offset=0, dim1=-2, dim2=-1)",
    "Matrices of zeros whose diagonals are the last dimension of input.", no_out)
-OP(diag, "diag(input, diagonal=0)", "The diagonal of a matrix, or the matrix with that diagonal.")
+OP(diag, "diag(input, diagonal=0)", "The diagonal of a matrix, or the matrix with that diagonal.",
+   composed)
 OP(diagflat, "diagflat(input, offset=0)", "The matrix whose diagonal has the elements of input.",
-   no_out)
+   no_out | composed)
 
 namespace {
 
@@ -231,5 +235,15 @@ OP(diagonal_scatter, "diagonal_scatter(input, src, offset=0, dim1=0, dim2=1)",
    "A copy of input in which the diagonal is src.", no_out)
 OP(as_strided_scatter, "as_strided_scatter(input, src, size, stride, storage_offset=None)",
    "A copy of input in which a strided window is src.", no_out)
+
+// What PyTorch makes of them.
+static Tensor diag_steps(const Tensor& input, int64_t diagonal_) {
+  return input.dim() == 1 ? diag_embed(input, diagonal_, 0, 1) : Tensor();
+}
+static Tensor diagflat_steps(const Tensor& input, int64_t offset) {
+  return diag_embed(reshape(input, -1), offset, 0, 1);
+}
+STEPS(diag, diag_steps)
+STEPS(diagflat, diagflat_steps)
 
 }  // namespace flambeau

@@ -285,10 +285,12 @@ std::vector<Tensor> map(const std::vector<Tensor>& tensors, Each each) {
   for (const Tensor& tensor : tensors) out.push_back(each(tensor));
   return out;
 }
-#define ATLEAST(op)                                                                               \
-  std::vector<Tensor> op##_all(const std::vector<Tensor>& tensors) { return map(tensors, op); }   \
-  OP_FUNCTION(op, #op "(input)", "A view of input with at least so many dimensions.", makes_view) \
-  OP_FUNCTION(op##_all, #op "(*tensors)", "Views with at least so many dimensions.", makes_view)
+#define ATLEAST(op)                                                                             \
+  std::vector<Tensor> op##_all(const std::vector<Tensor>& tensors) { return map(tensors, op); } \
+  OP_FUNCTION(op, #op "(input)", "A view of input with at least so many dimensions.",           \
+              makes_view | composed)                                                            \
+  OP_FUNCTION(op##_all, #op "(*tensors)", "Views with at least so many dimensions.",            \
+              makes_view | composed)
 ATLEAST(atleast_1d)
 ATLEAST(atleast_2d)
 ATLEAST(atleast_3d)
@@ -418,21 +420,23 @@ Tensor cartesian_prod(const std::vector<Tensor>& tensors) {
 
 }  // namespace
 OP_FUNCTION(hstack, "hstack(tensors)", "The tensors joined side by side.",
-            casts_out | type_error_out | moves | takes_quantized)
+            casts_out | type_error_out | moves | takes_quantized | composed)
 OP_FUNCTION(vstack, "vstack(tensors)", "The tensors joined one below the other.",
-            casts_out | type_error_out | moves | takes_quantized)
+            casts_out | type_error_out | moves | takes_quantized | composed)
 OP_FUNCTION(vstack, "row_stack(tensors)", "The tensors joined one below the other.",
-            casts_out | type_error_out | moves | takes_quantized)
+            casts_out | type_error_out | moves | takes_quantized | composed)
 OP_FUNCTION(dstack, "dstack(tensors)", "The tensors joined along the third dimension.",
-            casts_out | type_error_out | moves | takes_quantized)
+            casts_out | type_error_out | moves | takes_quantized | composed)
 OP_FUNCTION(column_stack, "column_stack(tensors)",
             "Vectors as columns, and matrices, joined side by side.",
-            casts_out | type_error_out | moves | takes_quantized)
+            casts_out | type_error_out | moves | takes_quantized | composed)
 OP_FUNCTION(block_diag, "block_diag(*tensors)", "A matrix with the tensors along its diagonal.",
             no_out)
 OP_FUNCTION(meshgrid, "meshgrid(*tensors, *, indexing=None)",
-            "The coordinates of the grid that vectors span, one tensor a dimension.", makes_view)
+            "The coordinates of the grid that vectors span, one tensor a dimension.",
+            makes_view | composed)
 OP_FUNCTION(cartesian_prod, "cartesian_prod(*tensors)",
-            "All combinations of one element of each vector.", moves | takes_quantized | no_out)
+            "All combinations of one element of each vector.",
+            moves | takes_quantized | no_out | composed)
 
 }  // namespace flambeau

@@ -173,10 +173,10 @@ Tensor repeat_interleave_number(const Tensor& input, int64_t repeats, std::optio
 }  // namespace
 OP_FUNCTION(tile, "tile(input, dims)",
             "Copies of input, so many along each of its last dimensions.",
-            moves | takes_quantized | no_out)
+            moves | takes_quantized | no_out | composed)
 OP_METHOD(tile, "tile(self, *dims)", "Copies of self, so many along each of its last dimensions.",
-          moves | takes_quantized | no_out)
-OP_FUNCTION(interleaved_index, "repeat_interleave(repeats, *, output_size=None)",
+          moves | takes_quantized | no_out | composed)
+OP_FUNCTION(interleaved_index, "repeat_interleave.Tensor(repeats, *, output_size=None)",
             "Each index of repeats as often as repeats says.", moves | takes_quantized)
 OP(repeat_interleave_number, "repeat_interleave(input, repeats, dim=None, *, output_size=None)",
    "Every element of input along dim repeated so many times.", moves | takes_quantized)
@@ -302,9 +302,9 @@ Tensor rot90(const Tensor& input, int64_t k, IntSpan dims) {
 
 }  // namespace
 OP(fliplr, "fliplr(input)", "input with its columns in reverse order.",
-   moves | takes_quantized | no_out)
+   moves | takes_quantized | no_out | composed)
 OP(flipud, "flipud(input)", "input with its rows in reverse order.",
-   moves | takes_quantized | no_out)
+   moves | takes_quantized | no_out | composed)
 OP(roll, "roll(input, shifts, dims=None)",
    "input moved along dims; what leaves at one end enters at the other.", moves | no_out)
 OP(rot90, "rot90(input, k=1, dims=(0, 1))",

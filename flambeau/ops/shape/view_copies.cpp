@@ -40,7 +40,7 @@ Tensor alias_copy(const Tensor& input) { return clone(alias(input), MemoryFormat
 Tensor detach_copy(const Tensor& input) { return clone(detach(input), MemoryFormat::contiguous); }
 OP_FUNCTION(expand_copy, "expand_copy(input, size, *, implicit=False)",
             "A copy of input expanded to a size.", reshapes | moves | takes_quantized)
-OP_FUNCTION(transpose_copy, "transpose_copy(input, dim0, dim1)",
+OP_FUNCTION(transpose_copy, "transpose_copy.int(input, dim0, dim1)",
             "A copy of input with two dimensions exchanged.", reshapes | moves | takes_quantized)
 OP_FUNCTION(t_copy, "t_copy(input)", "A copy of the transpose of a matrix.",
             moves | takes_quantized)
@@ -81,9 +81,9 @@ OP_FUNCTION(as_strided_copy, "as_strided_copy(input, size, stride, storage_offse
             moves | takes_quantized)
 OP_FUNCTION(diagonal_copy, "diagonal_copy(input, offset=0, dim1=0, dim2=1)",
             "A copy of a diagonal of two dimensions.", reshapes | moves | takes_quantized)
-OP_FUNCTION(select_copy, "select_copy(input, dim, index)", "A copy of one slice along dim.",
+OP_FUNCTION(select_copy, "select_copy.int(input, dim, index)", "A copy of one slice along dim.",
             reshapes | moves | takes_quantized)
-OP_FUNCTION(slice_copy, "slice_copy(input, dim=0, start=None, end=None, step=1)",
+OP_FUNCTION(slice_copy, "slice_copy.Tensor(input, dim=0, start=None, end=None, step=1)",
             "A copy of a range of slices along dim.", reshapes | moves | takes_quantized)
 OP_FUNCTION(view_as_real_copy, "view_as_real_copy(input)",
             "A copy of complex numbers as pairs of real ones.")
@@ -102,9 +102,9 @@ std::vector<Tensor> split_copy(const Tensor& input, int64_t split_size, int64_t 
 std::vector<Tensor> split_with_sizes_copy(const Tensor& input, IntSpan split_sizes, int64_t dim) {
   return all_copied(split(input, split_sizes, dim));
 }
-OP_FUNCTION(unbind_copy, "unbind_copy(input, dim=0)", "Copies of all slices along dim.",
+OP_FUNCTION(unbind_copy, "unbind_copy.int(input, dim=0)", "Copies of all slices along dim.",
             reshapes | moves | takes_quantized)
-OP_FUNCTION(split_copy, "split_copy(input, split_size, dim=0)",
+OP_FUNCTION(split_copy, "split_copy.Tensor(input, split_size, dim=0)",
             "Copies of chunks of equal size along dim.", reshapes | moves | takes_quantized)
 OP_FUNCTION(split_with_sizes_copy, "split_with_sizes_copy(input, split_sizes, dim=0)",
             "Copies of chunks of given sizes along dim.", reshapes | moves | takes_quantized)

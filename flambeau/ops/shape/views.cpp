@@ -1,5 +1,7 @@
 // Views: new sizes and strides over the memory of the input. A view costs one small allocation.
 #include "flambeau/ops/shape/views.h"
+#include "flambeau/ops/layers/call_op.h"
+#include "flambeau/ops/layers/dispatch.h"
 
 #include <algorithm>
 
@@ -101,7 +103,7 @@ Tensor as_strided(const Tensor& input, IntSpan size, IntSpan stride,
   Tensor out =
       make_over(input.storage(), size, stride, offset.value_or(input.offset()), input.dtype());
   out->inference = input->inference;
-  out->pending = input->pending;
+  out->pending = input->pending & ~Dispatched::mark;
   if (!input->inference) out->version = input.shared_version();
   mark_view(out, input);
   if (Record r{"as_strided", out, {input}}) {
@@ -146,10 +148,18 @@ Tensor reshape(const Tensor& input, IntSpan size) {
 }
 OP_FUNCTION(reshape, "reshape(input, shape)",
             "input with another shape: a view where strides allow it, else a copy.",
-            makes_view | reshapes)
+            makes_view | reshapes | composed)
 OP_METHOD(reshape, "reshape(self, *shape)",
           "self with another shape: a view where strides allow it, else a copy.",
-          makes_view | reshapes)
+          makes_view | reshapes | composed)
+
+// What PyTorch makes of it.
+static Tensor reshape_steps(const Tensor& input, IntSpan size) {
+  const Dims sizes = infer_size(size, input.numel());
+  if (view_strides(input.sizes(), input.strides(), sizes)) return view(input, sizes);
+  return tensor_op("_unsafe_view", {clone(input, MemoryFormat::contiguous), sizes});
+}
+STEPS(reshape, reshape_steps)
 
 Tensor alias(const Tensor& input) {
   REDIRECT(alias, input)
@@ -203,7 +213,7 @@ OP_METHOD(reshape_as, "reshape_as(self, other)", "self with the shape of other."
           makes_view | composed)
 OP_VIEW(ravel, "ravel(input)", "input with all dimensions in one.", composed)
 OP_VIEW(unflatten, "unflatten(input, dim, sizes)", "input with dimension dim spread over several.",
-        reshapes | takes_nested)
+        reshapes | takes_nested | composed)
 
 Tensor flatten(const Tensor& input, int64_t start_dim, int64_t end_dim) {
   REDIRECT(flatten, input, start_dim, end_dim)
@@ -221,7 +231,8 @@ Tensor flatten(const Tensor& input, int64_t start_dim, int64_t end_dim) {
   return reshape(input, shape);
 }
 OP_VIEW(flatten, "flatten(input, start_dim=0, end_dim=-1)",
-        "input with the dimensions from start_dim to end_dim in one.", reshapes | takes_nested)
+        "input with the dimensions from start_dim to end_dim in one.",
+        reshapes | takes_nested | composed)
 
 Tensor squeeze(const Tensor& input) {
   REDIRECT(squeeze, input)
@@ -257,9 +268,9 @@ Tensor squeeze_dims(const Tensor& input, IntSpan dim) { return squeeze(input, di
 }  // namespace
 OP_VIEW(squeeze_all, "squeeze(input)", "input without its dimensions of size 1.",
         reshapes | takes_nested)
-OP_VIEW(squeeze_dim, "squeeze(input, dim)", "input without dimension dim, if that has size 1.",
+OP_VIEW(squeeze_dim, "squeeze.dim(input, dim)", "input without dimension dim, if that has size 1.",
         reshapes | takes_nested)
-OP_VIEW(squeeze_dims, "squeeze(input, *dim)",
+OP_VIEW(squeeze_dims, "squeeze.dims(input, *dim)",
         "input without those of the given dimensions that have size 1.", reshapes | takes_nested)
 
 Tensor unsqueeze(const Tensor& input, int64_t dim) {
@@ -350,8 +361,8 @@ Tensor select(const Tensor& input, int64_t dim, int64_t index) {
   }
   return out;
 }
-OP_VIEW(select, "select(input, dim, index)", "The slice of input at one index of dimension dim.",
-        reshapes)
+OP_VIEW(select, "select.int(input, dim, index)",
+        "The slice of input at one index of dimension dim.", reshapes)
 
 int64_t clamp_slice(int64_t size, int64_t& start, int64_t& end, int64_t step) {
   if (start < 0) start += size;
@@ -385,7 +396,7 @@ Tensor slice(const Tensor& input, int64_t dim, std::optional<int64_t> start,
   }
   return out;
 }
-OP_FUNCTION(slice, "_slice(input, dim, start=None, end=None, step=1)",
+OP_FUNCTION(slice, "_slice.slice.Tensor(input, dim, start=None, end=None, step=1)",
             "What a slice of one dimension gives: a view.", makes_view | reshapes)
 
 Tensor narrow(const Tensor& input, int64_t dim, int64_t start, int64_t length) {
@@ -409,9 +420,9 @@ Tensor narrow_at(const Tensor& input, int64_t dim, const Tensor& start, int64_t 
 }
 }  // namespace
 OP_VIEW(narrow, "narrow(input, dim, start, length)",
-        "length elements of dimension dim from start on.", reshapes)
+        "length elements of dimension dim from start on.", reshapes | composed)
 OP_VIEW(narrow_at, "narrow(input, dim, start, length)",
-        "length elements of dimension dim from start on.", reshapes)
+        "length elements of dimension dim from start on.", reshapes | composed)
 
 Tensor diagonal(const Tensor& input, int64_t offset, int64_t dim1, int64_t dim2) {
   REDIRECT(diagonal, input, offset, dim1, dim2)

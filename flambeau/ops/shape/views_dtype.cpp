@@ -83,7 +83,7 @@ Tensor real(const Tensor& input) {
   return select(view_as_real(conjugated ? conj_view(input) : input), -1, 0);
 }
 OP_VIEW(real, "real(input)", "The real parts; a real tensor stays as it is.",
-        elementwise | takes_nested)
+        elementwise | takes_nested | composed)
 
 Tensor imag(const Tensor& input) {
   REDIRECT(imag, input)
@@ -92,7 +92,7 @@ Tensor imag(const Tensor& input) {
   if (!(input->pending & Pending::conj)) return select(view_as_real(input), -1, 1);
   return select(view_as_real(neg_view(conj_view(input))), -1, 1);
 }
-OP_VIEW(imag, "imag(input)", "The imaginary parts of a complex tensor.", elementwise)
+OP_VIEW(imag, "imag(input)", "The imaginary parts of a complex tensor.", elementwise | composed)
 
 // Bytes have no derivative: the result belongs to no graph.
 Tensor view(const Tensor& input, DType dtype) {
@@ -139,7 +139,7 @@ Tensor view(const Tensor& input, DType dtype) {
 namespace {
 Tensor view_dtype(const Tensor& self, DType dtype) { return view(self, dtype); }
 }  // namespace
-OP_METHOD(view_dtype, "view(self, dtype)", "The bytes of self read as another dtype.",
+OP_METHOD(view_dtype, "view.dtype(self, dtype)", "The bytes of self read as another dtype.",
           makes_view | reshapes)
 
 }  // namespace flambeau

@@ -134,7 +134,8 @@ void point_at(const Tensor& self, const Tensor& source, const Tensor& recorded) 
         self.device());
   self->storage = source.storage();
   self->offset = source.offset();
-  self->pending = source->pending;
+  self->pending = static_cast<uint8_t>((source->pending & ~Dispatched::mark) |
+                                       (self->pending & Dispatched::mark));
   set_geometry(*self.impl(), source.sizes(), source.strides());
   marked_if_misaligned(self);
   self.bump_version("set_");
@@ -188,17 +189,17 @@ OP_METHOD(detach_, "detach_(self)", "Cuts self off from its history.",
 OP_METHOD(transpose_, "transpose_(self, dim0, dim1)", "Exchanges two dimensions of self.",
           takes_pending | reshapes)
 OP_METHOD(transpose_, "swapdims_(self, dim0, dim1)", "Exchanges two dimensions of self.",
-          takes_pending | reshapes)
+          takes_pending | reshapes | composed)
 OP_METHOD(transpose_, "swapaxes_(self, axis0, axis1)", "Exchanges two dimensions of self.",
-          takes_pending | reshapes)
+          takes_pending | reshapes | composed)
 OP_METHOD(t_, "t_(self)", "Transposes self.", takes_pending)
 OP_METHOD(unsqueeze_, "unsqueeze_(self, dim)", "Inserts a dimension of size 1 into self.",
           takes_pending)
 OP_METHOD(squeeze_all_, "squeeze_(self)", "Removes the dimensions of size 1 from self.",
           takes_pending)
-OP_METHOD(squeeze_dim_, "squeeze_(self, dim)", "Removes a dimension of size 1 from self.",
+OP_METHOD(squeeze_dim_, "squeeze_.dim(self, dim)", "Removes a dimension of size 1 from self.",
           takes_pending)
-OP_METHOD(squeeze_dims_, "squeeze_(self, *dim)", "Removes dimensions of size 1 from self.",
+OP_METHOD(squeeze_dims_, "squeeze_.dims(self, *dim)", "Removes dimensions of size 1 from self.",
           takes_pending)
 OP_METHOD(as_strided_, "as_strided_(self, size, stride, storage_offset=None)",
           "Gives self another size, strides and offset over its memory.", takes_pending)

@@ -66,9 +66,10 @@ OP_METHOD(expand_op, "expand(self, *size, *, implicit=False)",
           makes_view | reshapes)
 OP_METHOD(expand_as, "expand_as(self, other)", "self expanded to the shape of other.",
           makes_view | composed)
-OP_VIEW(broadcast_to, "broadcast_to(input, *size)", "input broadcast to the given size.", reshapes)
+OP_VIEW(broadcast_to, "broadcast_to(input, *size)", "input broadcast to the given size.",
+        reshapes | composed)
 OP_FUNCTION(broadcast_tensors, "broadcast_tensors(*tensors)",
-            "The tensors expanded to their common shape.", makes_view)
+            "The tensors expanded to their common shape.", makes_view | composed)
 
 // --- Order of dimensions -----------------------------------------------------------------------
 
@@ -121,12 +122,12 @@ Tensor transpose(const Tensor& input, int64_t dim0, int64_t dim1) {
   REDIRECT(transpose, input, dim0, dim1)
   return exchange("transpose", input, dim0, dim1);
 }
-OP_VIEW(transpose, "transpose(input, dim0, dim1)", "A view of input with two dimensions exchanged.",
-        reshapes | takes_nested)
-OP_VIEW(transpose, "swapdims(input, dim0, dim1)", "A view of input with two dimensions exchanged.",
-        reshapes | takes_nested)
-OP_VIEW(transpose, "swapaxes(input, axis0, axis1)",
+OP_VIEW(transpose, "transpose.int(input, dim0, dim1)",
         "A view of input with two dimensions exchanged.", reshapes | takes_nested)
+OP_VIEW(transpose, "swapdims(input, dim0, dim1)", "A view of input with two dimensions exchanged.",
+        reshapes | takes_nested | composed)
+OP_VIEW(transpose, "swapaxes(input, axis0, axis1)",
+        "A view of input with two dimensions exchanged.", reshapes | takes_nested | composed)
 
 Tensor t(const Tensor& input) {
   REDIRECT(t, input)
@@ -207,7 +208,7 @@ Tensor adjoint(const Tensor& input) {
   check_matrices("adjoint()", input);
   return conj_view(input.dim() == 0 ? input : transpose(input, -2, -1));
 }
-OP_VIEW(adjoint, "adjoint(input)", "Matrices transposed and conjugated.")
+OP_VIEW(adjoint, "adjoint(input)", "Matrices transposed and conjugated.", composed)
 
 Tensor movedim(const Tensor& input, IntSpan source, IntSpan destination) {
   REDIRECT(movedim, input, source, destination)
@@ -246,12 +247,12 @@ Tensor movedim_one(const Tensor& input, int64_t source, int64_t destination) {
 }
 }  // namespace
 OP_VIEW(movedim_one, "movedim(input, source, destination)",
-        "A view of input with dimensions moved.", reshapes)
+        "A view of input with dimensions moved.", reshapes | composed)
 OP_VIEW(movedim, "movedim(input, source, destination)", "A view of input with dimensions moved.",
-        reshapes)
+        reshapes | composed)
 OP_VIEW(movedim_one, "moveaxis(input, source, destination)",
-        "A view of input with dimensions moved.", reshapes)
+        "A view of input with dimensions moved.", reshapes | composed)
 OP_VIEW(movedim, "moveaxis(input, source, destination)", "A view of input with dimensions moved.",
-        reshapes)
+        reshapes | composed)
 
 }  // namespace flambeau

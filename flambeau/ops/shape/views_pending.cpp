@@ -93,9 +93,9 @@ static Tensor resolve_neg(const Tensor& input) {
   return input->pending & Pending::neg ? clone(input) : input;
 }
 OP_VIEW(resolve_conj, "resolve_conj(input)", "input, copied if its conjugation is pending.",
-        takes_sparse | elementwise | takes_nested)
+        takes_sparse | elementwise | takes_nested | composed)
 OP_VIEW(resolve_neg, "resolve_neg(input)", "input, copied if its negation is pending.",
-        takes_sparse | elementwise | takes_nested)
+        takes_sparse | elementwise | takes_nested | composed)
 
 Tensor conj_view(const Tensor& input) {
   REDIRECT(conj, input)
@@ -105,7 +105,7 @@ Tensor conj_view(const Tensor& input) {
 }
 OP_VIEW(conj_view, "conj(input)",
         "The complex conjugate of each element, as a view; input itself if it is real.",
-        takes_sparse | elementwise | takes_nested)
+        takes_sparse | elementwise | takes_nested | composed)
 
 Tensor neg_view(const Tensor& input) {
   REDIRECT(_neg_view, input)

@@ -254,25 +254,26 @@ STACKED_SPLIT(dsplit, 3, 2)
 
 }  // namespace
 
-OP_FUNCTION(split_size_op, "split(tensor, split_size_or_sections, dim=0)",
+OP_FUNCTION(split_size_op, "split.Tensor(tensor, split_size_or_sections, dim=0)",
             "Views of consecutive chunks of tensor along dim, of one size or of the given sizes.",
             makes_view | reshapes | takes_nested)
 OP_FUNCTION(split_sizes_op, "split(tensor, split_size_or_sections, dim=0)",
             "Views of consecutive chunks of tensor along dim, of one size or of the given sizes.",
-            makes_view | reshapes | takes_nested)
-OP_METHOD(split_size_op, "split(self, split_size, dim=0)",
+            makes_view | reshapes | takes_nested | composed)
+OP_METHOD(split_size_op, "split.Tensor(self, split_size, dim=0)",
           "Views of consecutive chunks of self along dim, of one size or of the given sizes.",
           makes_view | reshapes | takes_nested)
 OP_METHOD(split_sizes_op, "split(self, split_size, dim=0)",
           "Views of consecutive chunks of self along dim, of one size or of the given sizes.",
-          makes_view | reshapes | takes_nested)
+          makes_view | reshapes | takes_nested | composed)
 OP_VIEW(split_sizes_op, "split_with_sizes(input, split_sizes, dim=0)",
         "Views of consecutive chunks of input along dim, of the given sizes.",
         reshapes | takes_nested)
 OP_VIEW(chunk, "chunk(input, chunks, dim=0)",
-        "Views of about `chunks` equal parts of input along dim.", reshapes | takes_nested)
-OP_VIEW(unbind, "unbind(input, dim=0)", "Views of all slices of input along dim.", reshapes)
-OP_VIEW(unsafe_split, "unsafe_split(input, split_size, dim=0)",
+        "Views of about `chunks` equal parts of input along dim.",
+        reshapes | takes_nested | composed)
+OP_VIEW(unbind, "unbind.int(input, dim=0)", "Views of all slices of input along dim.", reshapes)
+OP_VIEW(unsafe_split, "unsafe_split.Tensor(input, split_size, dim=0)",
         "split, whose results may be written into; their bases must not be.", reshapes)
 OP_VIEW(unsafe_split_with_sizes, "unsafe_split_with_sizes(input, split_sizes, dim=0)",
         "split_with_sizes, whose results may be written into; their bases must not be.", reshapes)
@@ -280,18 +281,18 @@ OP_VIEW(unsafe_chunk, "unsafe_chunk(input, chunks, dim=0)",
         "chunk, whose results may be written into; their bases must not be.", reshapes)
 OP_VIEW(tensor_split_sections, "tensor_split(input, sections, dim=0)",
         "Views of chunks of input along dim: a number of them, or cut before the given indices.",
-        reshapes)
+        reshapes | composed)
 OP_VIEW(tensor_split_indices, "tensor_split(input, indices, dim=0)",
         "Views of chunks of input along dim: a number of them, or cut before the given indices.",
-        reshapes)
+        reshapes | composed)
 OP_VIEW(tensor_split_tensor, "tensor_split(input, tensor_indices_or_sections, dim=0)",
         "Views of chunks of input along dim: a number of them, or cut before the given indices.",
-        reshapes)
-OP_VIEW(hsplit, "hsplit(input, sections)", "input split along its columns.")
-OP_VIEW(hsplit_at, "hsplit(input, indices)", "input split along its columns.")
-OP_VIEW(vsplit, "vsplit(input, sections)", "input split along its rows.")
-OP_VIEW(vsplit_at, "vsplit(input, indices)", "input split along its rows.")
-OP_VIEW(dsplit, "dsplit(input, sections)", "input split along its third dimension.")
-OP_VIEW(dsplit_at, "dsplit(input, indices)", "input split along its third dimension.")
+        reshapes | composed)
+OP_VIEW(hsplit, "hsplit(input, sections)", "input split along its columns.", composed)
+OP_VIEW(hsplit_at, "hsplit(input, indices)", "input split along its columns.", composed)
+OP_VIEW(vsplit, "vsplit(input, sections)", "input split along its rows.", composed)
+OP_VIEW(vsplit_at, "vsplit(input, indices)", "input split along its rows.", composed)
+OP_VIEW(dsplit, "dsplit(input, sections)", "input split along its third dimension.", composed)
+OP_VIEW(dsplit_at, "dsplit(input, indices)", "input split along its third dimension.", composed)
 
 }  // namespace flambeau

@@ -433,8 +433,9 @@ Tensor ifftshift(const Tensor& input, std::optional<IntSpan> dim) {
   return shifted(input, dim, true);
 }
 OP_FUNCTION(fftshift, "fft_fftshift(input, dim=None)",
-            "Moves the frequency zero to the middle of its dimensions.", along | no_out)
-OP_FUNCTION(ifftshift, "fft_ifftshift(input, dim=None)", "The inverse of fftshift.", along | no_out)
+            "Moves the frequency zero to the middle of its dimensions.", along | no_out | composed)
+OP_FUNCTION(ifftshift, "fft_ifftshift(input, dim=None)", "The inverse of fftshift.",
+            along | no_out | composed)
 
 // --- Plans ---------------------------------------------------------------------------------------
 

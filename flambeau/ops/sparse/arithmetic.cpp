@@ -372,12 +372,8 @@ Tensor sparse_quotient(const char* op, const Operand& a, const Operand& b) {
 Tensor sparse_binary(const char* op, const Operand& a, const Operand& b, const Tensor& out,
                      const Scalar& alpha) {
   const std::string_view name = op;
-  const auto wrapped = [](const Operand& x) { return x.is_tensor() && is_wrapped(x.tensor()); };
-  if (wrapped(a) || wrapped(b)) {
-    // Only gradients are added here: programs' own calls are answered before they come so far.
-    const bool adds = name == "add" && alpha == Scalar(1) && a.is_tensor() && b.is_tensor();
-    if (!adds || out.defined()) refuse_sparse(op, (wrapped(a) ? a : b).tensor());
-    return ask_wrapped("add", a.tensor(), b.tensor());
+  for (const Operand& operand : {a, b}) {
+    if (operand.is_tensor() && is_wrapped(operand.tensor())) refuse_sparse(op, operand.tensor());
   }
   if (name == "add") return sparse_sum(op, a, b, alpha, out);
   if (name == "sub" || name == "rsub") {

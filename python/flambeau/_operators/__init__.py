@@ -1,2 +1,2 @@
-"""PyTorch's operators: which one a call stands for, those that this library computes in other
-steps, and tensors whose class answers for them with `__torch_dispatch__`."""
+"""PyTorch's operators: those that this library computes in other steps, and who answers for them
+with `__torch_dispatch__`."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flambeau import Tensor, nn, preserve_format
+from flambeau import _C, Tensor, nn, preserve_format
 from flambeau.nn._functional.overridable import overridable
 
 
@@ -106,11 +106,22 @@ def nll_loss_forward(
     return loss, total
 
 
+def unique_consecutive(
+    self: Tensor,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> tuple[Tensor, ...]:
+    """The first of each run, the run of each element, and run lengths: all three in any case."""
+    found: tuple[Tensor, ...] = _C._unique_consecutive(self, return_inverse, return_counts, dim)
+    return found
+
+
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
         *(_to_copy, _softmax, _log_softmax, _unsafe_view, slice, index, _local_scalar_dense),
-        *(lift_fresh, threshold_backward, nll_loss_forward),
+        *(lift_fresh, threshold_backward, nll_loss_forward, unique_consecutive),
         *(_softmax_backward_data, _log_softmax_backward_data),
     )
 }

@@ -1,10 +1,12 @@
-"""Transforms that change nothing where operations run at once: there is no program to rewrite, and
-a tensor inside of a transform is an ordinary one.
+"""Transforms that change next to nothing where operations run at once: there is no program to
+rewrite, and a tensor inside of a transform is an ordinary one.
 """
 
 from __future__ import annotations
 
 import functools
+
+from flambeau import _C
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 
 def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Callable[..., Any]:
     """The function without writes into intermediate tensors (and, with "mutations_and_views",
-    without views): it computes the same, and writes into its inputs stay.
+    without views): it computes the same, and writes into its inputs stay. As in PyTorch, what
+    writes under another name than its operator's (`x.multiply_`, `x.square_`) is refused.
     """
     if remove not in ("mutations", "mutations_and_views"):
         raise RuntimeError(
@@ -26,7 +29,11 @@ def functionalize(func: Callable[..., Any], *, remove: str = "mutations") -> Cal
 
     @functools.wraps(func)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return func(*args, **kwargs)
+        before = _C._set_functionalizing(True)
+        try:
+            return func(*args, **kwargs)
+        finally:
+            _C._set_functionalizing(before)
 
     return wrapped
 

@@ -177,7 +177,7 @@ def adam(
     maximize: bool,
 ) -> None:
     """One step on lists of tensors."""
-    if not differentiable:
+    if not differentiable and not any(map(_C._is_dispatched, params)):
         # A rate that lies on the device is read there, so that it can change between replays.
         lr_stays = capturable and isinstance(lr, Tensor) and not lr.is_cpu
         _C._adam_step(
@@ -200,17 +200,18 @@ def adam(
             lr_tensor=lr if lr_stays else None,
         )
         return
-    _differentiable_adam(
-        params,
-        grads,
-        exp_avgs,
-        exp_avg_sqs,
-        max_exp_avg_sqs if amsgrad else None,
-        state_steps,
-        (lr, beta1, beta2, weight_decay, eps),
-        maximize,
-        decoupled_weight_decay,
-    )
+    with flambeau.set_grad_enabled(differentiable):
+        _differentiable_adam(
+            params,
+            grads,
+            exp_avgs,
+            exp_avg_sqs,
+            max_exp_avg_sqs if amsgrad else None,
+            state_steps,
+            (lr, beta1, beta2, weight_decay, eps),
+            maximize,
+            decoupled_weight_decay,
+        )
 
 
 def _differentiable_adam(
@@ -230,6 +231,8 @@ def _differentiable_adam(
         grad = -grad if maximize else grad
         step = state_steps[i]
         step.add_(1)
+        if not flambeau.is_grad_enabled():
+            step = step.item()  # with all the digits of a number
         if weight_decay != 0:
             if decoupled_weight_decay:
                 param.mul_(1 - lr * weight_decay)

@@ -129,18 +129,10 @@ def sgd(
     differentiable: bool = False,
 ) -> None:
     """One step on lists of tensors; buffers that are None are put into the list."""
-    if differentiable:
-        _differentiable_sgd(
-            params,
-            d_p_list,
-            momentum_buffer_list,
-            weight_decay,
-            momentum,
-            lr,
-            dampening,
-            nesterov,
-            maximize,
-        )
+    if differentiable or any(map(_C._is_dispatched, params)):
+        with flambeau.set_grad_enabled(differentiable):
+            numbers = (weight_decay, momentum, lr, dampening, nesterov, maximize)
+            _differentiable_sgd(params, d_p_list, momentum_buffer_list, *numbers)
         return
     options = {
         "lr": _get_value(lr),

@@ -1,8 +1,8 @@
 """Modes that see operators: `TorchDispatchMode`.
 
-Where PyTorch calls such a mode from below autograd, it is called here for each operator that the
-program asks for, under PyTorch's name for it. What backward computes inside the library is not
-shown to it.
+The core asks such a mode, below the ops that are made of others, for each operator that it is about
+to compute (Note [Dispatched tensors] in flambeau/ops/layers/dispatch.h). What the mode computes has
+a history of its own.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from flambeau import _C
-from flambeau._operators._aten_names import operator_of
-from flambeau.overrides import TorchFunctionMode
 
 __all__ = [
     "TorchDispatchMode",
@@ -23,7 +21,7 @@ __all__ = [
 ]
 
 
-class TorchDispatchMode(TorchFunctionMode):
+class TorchDispatchMode:
     """Inside `with mode:` every operator calls `mode.__torch_dispatch__(func, types, args,
     kwargs)`, with `func` such as `ops.aten.mm.default`.
 
@@ -40,31 +38,12 @@ class TorchDispatchMode(TorchFunctionMode):
     ) -> Any:
         raise NotImplementedError
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        inside = getattr(func, "__wrapped__", None)
-        if inside is not None:  # a function of nn.functional: the operators that it calls are seen
-            with self._seen_again():
-                return inside(*args, **kwargs)
-        operator = operator_of(func, args, kwargs)
-        if operator is None:
-            return func(*args, **kwargs)
-        if "requires_grad" not in kwargs:
-            return self.__torch_dispatch__(operator, types, args, kwargs)
-        # Operators do not know of it: it is said of what they have made.
-        others = {key: value for key, value in kwargs.items() if key != "requires_grad"}
-        result = self.__torch_dispatch__(operator, types, args, others)
-        return result.requires_grad_() if kwargs["requires_grad"] else result
+    def __enter__(self) -> Any:
+        _C._push_on_torch_dispatch_stack(self)
+        return self
 
-    @contextlib.contextmanager
-    def _seen_again(self) -> Iterator[None]:
-        _C._push_on_torch_function_stack(self)
-        try:
-            yield
-        finally:
-            _C._pop_torch_function_stack()
+    def __exit__(self, *exception: object) -> None:
+        _C._pop_torch_dispatch_stack()
 
     @classmethod
     def is_infra_mode(cls) -> bool:
@@ -73,8 +52,7 @@ class TorchDispatchMode(TorchFunctionMode):
 
 
 def _get_current_dispatch_mode_stack() -> list[TorchDispatchMode]:
-    stack = [_C._get_function_stack_at(i) for i in range(_C._len_torch_function_stack())]
-    return [mode for mode in stack if isinstance(mode, TorchDispatchMode)]
+    return [_C._get_dispatch_stack_at(i) for i in range(_C._len_torch_dispatch_stack())]
 
 
 def _get_current_dispatch_mode() -> TorchDispatchMode | None:
@@ -85,12 +63,12 @@ def _get_current_dispatch_mode() -> TorchDispatchMode | None:
 @contextlib.contextmanager
 def _disable_current_modes() -> Iterator[list[Any]]:
     """Takes all modes off for the length of a block."""
-    modes = [_C._pop_torch_function_stack() for _ in range(_C._len_torch_function_stack())]
+    modes = [_C._pop_torch_dispatch_stack() for _ in range(_C._len_torch_dispatch_stack())]
     try:
         yield modes[::-1]
     finally:
         for mode in reversed(modes):
-            _C._push_on_torch_function_stack(mode)
+            _C._push_on_torch_dispatch_stack(mode)
 
 
 def is_traceable_wrapper_subclass(t: Any) -> bool:

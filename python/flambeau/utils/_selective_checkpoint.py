@@ -15,13 +15,12 @@ from collections.abc import Callable
 from typing import Any
 
 import flambeau
-from flambeau import _C, Tensor
-from flambeau._operators._aten_names import operator_of
+from flambeau import Tensor
 from flambeau._operators._kinds import kind_named
 from flambeau._ops import OpOverload
 from flambeau.autograd.forward_ad import _Begin
-from flambeau.overrides import TorchFunctionMode
 from flambeau.utils._checkpoint_saving import noting_saved, record_saved
+from flambeau.utils._python_dispatch import TorchDispatchMode
 from flambeau.utils._pytree import tree_leaves, tree_map_only
 
 __all__ = [
@@ -142,38 +141,30 @@ def _is_repeatable(operator: OpOverload, args: Any, kwargs: Any) -> bool:
 _Store = dict[Any, deque[Any]]
 
 
-class _Operators(TorchFunctionMode):
+class _Operators(TorchDispatchMode):
     """Sees every operator, inside of functions too."""
 
     def __init__(self, policy: Callable[..., Any], kept: _Store, may_change: bool) -> None:
+        super().__init__()
         self.policy, self.kept, self.may_change = policy, kept, may_change
 
-    def __torch_function__(
+    def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        kwargs = kwargs or {}
-        inside = getattr(func, "__wrapped__", None)
-        if inside is not None:
-            _C._push_on_torch_function_stack(self)
-            try:
-                return inside(*args, **kwargs)
-            finally:
-                _C._pop_torch_function_stack()
-        operator = operator_of(func, args, kwargs)
-        if operator is None or operator in SAC_IGNORED_OPS:
-            return func(*args, **kwargs)
-        return self.run(operator, func, args, kwargs)
+        if func in SAC_IGNORED_OPS:
+            return func(*args, **kwargs or {})
+        return self.run(func, args, kwargs or {})
 
-    def run(self, operator: OpOverload, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def run(self, operator: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
         raise NotImplementedError
 
 
 class _FirstRun(_Operators):
     """Asks the policy, and puts aside what it keeps."""
 
-    def run(self, operator: OpOverload, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def run(self, operator: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
         with noting_saved() as saved:
-            output = func(*args, **kwargs)
+            output = operator(*args, **kwargs)
         context = SelectiveCheckpointContext(is_recompute=False, op_output=output)
         policy = self.policy(context, operator, *args, **kwargs)
         if isinstance(policy, bool):
@@ -200,7 +191,7 @@ class _FirstRun(_Operators):
 class _LaterRun(_Operators):
     """Takes what was put aside, and computes the rest again."""
 
-    def run(self, operator: OpOverload, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    def run(self, operator: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
         waiting = self.kept.get(operator)
         if waiting is None:
             raise RuntimeError(f"{operator} encountered during backward, but not found in storage")
@@ -211,7 +202,7 @@ class _LaterRun(_Operators):
             )
         entry = waiting.popleft()
         if entry is None:
-            return func(*args, **kwargs)
+            return operator(*args, **kwargs)
         return entry.replay(_tensors((args, kwargs)), self.may_change)
 
 

@@ -196,8 +196,9 @@ def test_the_graph_of_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     by_op = {node[2][0].decode(): node[1][0].decode() for node in nodes}
     stem = "Branches/Sequential[stem]"
     weights = [f"{stem}/Linear[0]/weight/weight", f"{stem}/Linear[0]/bias/bias"]
-    (product,) = (name for name in names if name.startswith(f"{stem}/Linear[0]/") and names[name])
-    assert set(names[product]) == {"input/input.1", *weights}
+    product, turned = by_op["aten::addmm"], by_op["aten::t"]
+    assert product.startswith(f"{stem}/Linear[0]/") and names[turned] == weights[:1]
+    assert set(names[product]) == {"input/input.1", turned, weights[1]}
     assert names[by_op["aten::relu"]] == [product]
     assert by_op["aten::relu"].startswith(f"{stem}/ReLU[1]/")
     assert "input/input.2" in names[by_op["aten::add"]]
