@@ -129,7 +129,7 @@ TEST(Api, RejectsAHeaderOfAnotherLibrary) {
 
 TEST(Api, IsAHandleOfTheCoresTensor) {
   const Tensor x = count({3});
-  const flambeau::Tensor core = x;
+  const flambeau::Tensor& core = x;
   const Tensor back = core;
   EXPECT_TRUE(back.is_same(x));
   back.zero_();

@@ -134,7 +134,7 @@ TEST(Autocast, IsTheSameByEveryName) {
 
 TEST(Autocast, RaisesWhereThereIsNone) {
   EXPECT_FALSE(has_autocast(DeviceType::meta));
-  EXPECT_THROW(AutocastGuard(DeviceType::meta), RuntimeError);
+  EXPECT_THROW(AutocastGuard{DeviceType::meta}, RuntimeError);
 }
 
 }  // namespace
