@@ -10,7 +10,7 @@ namespace {
 
 Tensor numbers(const Dims& size) {
   return reshape(arange(Scalar(0.0), Scalar(static_cast<double>(checked_numel(size))), Scalar(1.0),
-                        {DType::float64}),
+                        Options{.dtype = DType::float64}),
                  size);
 }
 bool same(const Tensor& a, const Tensor& b) { return equal(a, b); }

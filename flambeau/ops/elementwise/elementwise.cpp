@@ -405,6 +405,15 @@ static const Tensor& tensor_or_none(const Operand& operand) {
   return operand.is_tensor() ? operand.tensor() : none;
 }
 
+// An op without a derivative leaves the history of what it overwrites alone.
+static void check_writes_self(const BinaryRow& row, const Tensor& self, const Operand& other) {
+  if (row.gradient_a) return check_write(row.name, self, other);
+  if (!self->inference) [[likely]]
+    return;
+  const NoGrad off;
+  check_inplace(row.name, self);
+}
+
 Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const Tensor& out) {
   if (!a.is_tensor() && !b.is_tensor()) [[unlikely]] {
     return binary_op(row, cast_operand(a, a.scalar().natural_dtype(), default_device()), b, out);
@@ -413,12 +422,7 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
       [[unlikely]]
     return sparse_binary(row.name, a, b, out);
   const bool in_place = out.defined() && a.is_tensor() && out.is_same(a.tensor());
-  // An op without a derivative leaves the history of what it overwrites alone.
-  if (in_place && row.gradient_a) check_write(row.name, out, b);
-  if (in_place && !row.gradient_a && out->inference) [[unlikely]] {
-    const NoGrad off;
-    check_inplace(row.name, out);
-  }
+  if (in_place) check_writes_self(row, out, b);
   check_operand_dtypes(row, a, b);
   const Device device = common_device(row.name, {a, b});
   const DType common = result_type(a, b);
