@@ -9,9 +9,10 @@ namespace flambeau {
 namespace {
 
 Tensor numbers(const Dims& size) {
-  return reshape(arange(Scalar(0.0), Scalar(static_cast<double>(checked_numel(size))), Scalar(1.0),
-                        Options{.dtype = DType::float64}),
-                 size);
+  Options options;
+  options.dtype = DType::float64;
+  const auto count = static_cast<double>(checked_numel(size));
+  return reshape(arange(Scalar(0.0), Scalar(count), Scalar(1.0), options), size);
 }
 bool same(const Tensor& a, const Tensor& b) { return equal(a, b); }
 

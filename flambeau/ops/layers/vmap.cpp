@@ -214,6 +214,21 @@ void check_may_write(const OpCall& call, int level) {
         call.name(), call.values[0].tensor->sizes(), call.name());
 }
 
+// The function that is called in place of a write. If it is made of that very write, only each
+// sample is left to call.
+thread_local constinit const Overload* replacing = nullptr;
+
+class Replacing {
+ public:
+  explicit Replacing(const Overload* functional) : before_(std::exchange(replacing, functional)) {}
+  ~Replacing() { replacing = before_; }
+  Replacing(const Replacing&) = delete;
+  Replacing& operator=(const Replacing&) = delete;
+
+ private:
+  const Overload* before_;
+};
+
 void call_in_place_batched(const OpCall& call, int level, Result& result) {
   check_may_write(call, level);
   const Tensor self = *call.values[0].tensor;
@@ -228,7 +243,8 @@ void call_in_place_batched(const OpCall& call, int level, Result& result) {
     if (!direct || !by_rule(batch, result)) {
       const Family* family = nullptr;
       const Overload* functional = functional_form(call, family);
-      if (functional) {
+      if (functional && functional != replacing) {
+        const Replacing once(functional);
         const AtVmapLevel inside(level);
         OpCall again{*family, *functional, call.values};
         flambeau::call(again, special_of(again), result);

@@ -551,3 +551,14 @@ def test_an_ensemble_of_models_is_one_call():
     x = torch.randn(1, 4, 4)
     found = torch.vmap(lambda p, b: functional_call(models[0], (p, b), (x,)))(parameters, buffers)
     torch.testing.assert_close(found, torch.stack([m(x) for m in models]))
+
+
+def test_values_that_fit_no_sample_are_refused():
+    x = torch.zeros(2, 3, 4)
+    index = torch.zeros(2, 5, dtype=torch.int64)
+
+    def put(x, index, values):
+        return x.clone().index_put_((index, index), values, True)
+
+    with pytest.raises(RuntimeError, match="shape mismatch"):
+        torch.vmap(put)(x, index, torch.ones(2, 5, 1))
