@@ -60,7 +60,8 @@ def write_copy(files: dict[Path, bytes]) -> None:
     COPY.mkdir(parents=True, exist_ok=True)
     for old in [path for path in COPY.rglob("*") if path.is_file()]:
         name = old.relative_to(COPY)
-        if name.parts[0] in ("flambeau", "tests") and name not in files:
+        built = old.suffix in (".so", ".pyc") or "include" in name.parts
+        if name.parts[0] in ("flambeau", "python", "tests") and name not in files and not built:
             old.unlink()
     for name, content in files.items():
         target = COPY / name
