@@ -11,6 +11,7 @@
 #include "flambeau/tensor/sparse.h"
 #include "python/src/binding.h"
 #include "python/src/call_with.h"
+#include "python/src/mode_stack.h"
 
 namespace flambeau::python {
 namespace {
@@ -25,6 +26,12 @@ void note_modes() {
   active_layers = static_cast<uint8_t>(on ? active_layers | Active::dispatch
                                           : active_layers & ~Active::dispatch);
 }
+struct DispatchModes {
+  static constexpr const char* kind = "dispatch";
+  static std::vector<PyObject*>& stack() { return modes; }
+  static void changed() { note_modes(); }
+};
+using DispatchStack = ModeStack<DispatchModes>;
 
 bool defines_dispatch(PyTypeObject* type) {
   PyObject* found = _PyType_Lookup(type, name_dispatch);
@@ -254,32 +261,6 @@ PyMethodDef guard_methods[] = {{"__enter__", guard_enter, METH_NOARGS, nullptr},
                                {"__exit__", guard_exit, METH_VARARGS, nullptr},
                                {nullptr, nullptr, 0, nullptr}};
 
-PyObject* push_mode(PyObject*, PyObject* mode) {
-  modes.push_back(Py_NewRef(mode));
-  note_modes();
-  Py_RETURN_NONE;
-}
-PyObject* pop_mode(PyObject*, PyObject*) {
-  if (modes.empty()) {
-    PyErr_SetString(PyExc_AssertionError, "the stack of torch dispatch modes is empty");
-    return nullptr;
-  }
-  PyObject* mode = modes.back();
-  modes.pop_back();
-  note_modes();
-  return mode;
-}
-PyObject* count_modes(PyObject*, PyObject*) { return PyLong_FromSize_t(modes.size()); }
-PyObject* mode_at(PyObject*, PyObject* index) {
-  const size_t at = PyLong_AsSize_t(index);
-  if (PyErr_Occurred()) return nullptr;
-  if (at >= modes.size()) {
-    PyErr_SetString(PyExc_IndexError, "no torch dispatch mode at this position");
-    return nullptr;
-  }
-  return Py_NewRef(modes[at]);
-}
-
 // _make_wrapped(cls, sizes, strides, storage_offset, dtype, device): a tensor without values.
 PyObject* make_wrapped_object(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
@@ -320,15 +301,16 @@ PyObject* functionalize(PyObject*, PyObject* on) {
   return PyBool_FromLong(before);
 }
 
-PyMethodDef functions[] = {{"_make_wrapped", make_wrapped_object, METH_VARARGS, nullptr},
-                           {"_is_wrapped", is_wrapped_object, METH_O, nullptr},
-                           {"_is_dispatched", is_dispatched, METH_O, nullptr},
-                           {"_set_functionalizing", functionalize, METH_O, nullptr},
-                           {"_push_on_torch_dispatch_stack", push_mode, METH_O, nullptr},
-                           {"_pop_torch_dispatch_stack", pop_mode, METH_NOARGS, nullptr},
-                           {"_len_torch_dispatch_stack", count_modes, METH_NOARGS, nullptr},
-                           {"_get_dispatch_stack_at", mode_at, METH_O, nullptr},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {
+    {"_make_wrapped", make_wrapped_object, METH_VARARGS, nullptr},
+    {"_is_wrapped", is_wrapped_object, METH_O, nullptr},
+    {"_is_dispatched", is_dispatched, METH_O, nullptr},
+    {"_set_functionalizing", functionalize, METH_O, nullptr},
+    {"_push_on_torch_dispatch_stack", DispatchStack::push, METH_O, nullptr},
+    {"_pop_torch_dispatch_stack", DispatchStack::pop, METH_NOARGS, nullptr},
+    {"_len_torch_dispatch_stack", DispatchStack::count, METH_NOARGS, nullptr},
+    {"_get_dispatch_stack_at", DispatchStack::at, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 

@@ -6,6 +6,7 @@
 
 #include "python/src/binding.h"
 #include "python/src/call_with.h"
+#include "python/src/mode_stack.h"
 
 namespace flambeau::python {
 namespace {
@@ -16,6 +17,12 @@ PyObject* name_torch_function = nullptr;
 thread_local std::vector<PyObject*> modes;
 thread_local bool modes_off = false;
 void count_active() { active_modes = modes_off ? 0 : static_cast<int>(modes.size()); }
+struct FunctionModes {
+  static constexpr const char* kind = "function";
+  static std::vector<PyObject*>& stack() { return modes; }
+  static void changed() { count_active(); }
+};
+using FunctionStack = ModeStack<FunctionModes>;
 
 bool is_basic(PyTypeObject* type) {
   return type == &PyLong_Type || type == &PyFloat_Type || type == &PyBool_Type ||
@@ -113,31 +120,6 @@ PyObject* make_guard_type(const char* name) {
 }
 
 PyObject* is_enabled(PyObject*, PyObject*) { return PyBool_FromLong(overrides_disabled == 0); }
-PyObject* push_mode(PyObject*, PyObject* mode) {
-  modes.push_back(Py_NewRef(mode));
-  count_active();
-  Py_RETURN_NONE;
-}
-PyObject* pop_mode(PyObject*, PyObject*) {
-  if (modes.empty()) {
-    PyErr_SetString(PyExc_AssertionError, "the stack of torch function modes is empty");
-    return nullptr;
-  }
-  PyObject* mode = modes.back();
-  modes.pop_back();
-  count_active();
-  return mode;
-}
-PyObject* count_modes(PyObject*, PyObject*) { return PyLong_FromSize_t(modes.size()); }
-PyObject* mode_at(PyObject*, PyObject* index) {
-  const size_t at = PyLong_AsSize_t(index);
-  if (PyErr_Occurred()) return nullptr;
-  if (at >= modes.size()) {
-    PyErr_SetString(PyExc_IndexError, "no torch function mode at this position");
-    return nullptr;
-  }
-  return Py_NewRef(modes[at]);
-}
 PyObject* has_torch_function(PyObject*, PyObject* arguments) {
   return guarded([&]() -> PyObject* {
     Object items = check(PySequence_Fast(arguments, "expected a sequence"));
@@ -148,13 +130,14 @@ PyObject* has_torch_function(PyObject*, PyObject* arguments) {
   });
 }
 
-PyMethodDef functions[] = {{"_is_torch_function_enabled", is_enabled, METH_NOARGS, nullptr},
-                           {"_push_on_torch_function_stack", push_mode, METH_O, nullptr},
-                           {"_pop_torch_function_stack", pop_mode, METH_NOARGS, nullptr},
-                           {"_len_torch_function_stack", count_modes, METH_NOARGS, nullptr},
-                           {"_get_function_stack_at", mode_at, METH_O, nullptr},
-                           {"_has_torch_function", has_torch_function, METH_O, nullptr},
-                           {nullptr, nullptr, 0, nullptr}};
+PyMethodDef functions[] = {
+    {"_is_torch_function_enabled", is_enabled, METH_NOARGS, nullptr},
+    {"_push_on_torch_function_stack", FunctionStack::push, METH_O, nullptr},
+    {"_pop_torch_function_stack", FunctionStack::pop, METH_NOARGS, nullptr},
+    {"_len_torch_function_stack", FunctionStack::count, METH_NOARGS, nullptr},
+    {"_get_function_stack_at", FunctionStack::at, METH_O, nullptr},
+    {"_has_torch_function", has_torch_function, METH_O, nullptr},
+    {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace
 
