@@ -433,20 +433,21 @@ static Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor&
   const Tensor result = reshape(contiguous(transpose(sums, 0, 1)), shape);
   return bias.defined() ? add(result, bias) : result;
 }
+OP_FUNCTION(bilinear, "bilinear(input1, input2, weight, bias=None)",
+            "input1 @ weight[o] @ input2 + bias[o] for every output feature o.",
+            cuda_widest | no_out | composed)
+
 namespace {
-// beta * input + alpha * the product, in ops that have rules.
-bool batch_add_product(Batching& batch, Result& result) {
+// beta * input + alpha * the product by another op, summed over its first dimension if asked; all
+// these have rules.
+bool batch_add_product(Batching& batch, Result& result, std::string_view product,
+                       bool summed = false) {
   const Tensor input = batch.tensor(0);
   const Scalar beta = *batch.value(batch.find("beta")).scalar;
   const Scalar alpha = *batch.value(batch.find("alpha")).scalar;
-  const std::string name(batch.name(), 0, batch.name().size() - batch.call().in_place());
-  const char* product = name == "addmm"   ? "mm"
-                        : name == "addmv" ? "mv"
-                        : name == "addr"  ? "outer"
-                                          : "bmm";
   const AtVmapLevel inside(batch.level());
   Tensor sum = tensor_op(product, {batch.tensor(1), batch.tensor(2)});
-  if (name == "addbmm") sum = tensor_op("sum", {sum, Dims{0}});
+  if (summed) sum = tensor_op("sum", {sum, Dims{0}});
   if (alpha.to_double() != 1) sum = tensor_op("mul", {sum, alpha});
   if (beta.to_double() != 0) {
     sum = tensor_op("add", {sum, beta.to_double() == 1 ? input : tensor_op("mul", {input, beta})});
@@ -456,14 +457,13 @@ bool batch_add_product(Batching& batch, Result& result) {
   return true;
 }
 }  // namespace
-BATCH(addmm, batch_add_product)
-BATCH(addmv, batch_add_product)
-BATCH(addr, batch_add_product)
-BATCH(addbmm, batch_add_product)
-BATCH(baddbmm, batch_add_product)
-
-OP_FUNCTION(bilinear, "bilinear(input1, input2, weight, bias=None)",
-            "input1 @ weight[o] @ input2 + bias[o] for every output feature o.",
-            cuda_widest | no_out | composed)
+BATCH(addmm, [](Batching& batch, Result& result) { return batch_add_product(batch, result, "mm"); })
+BATCH(addmv, [](Batching& batch, Result& result) { return batch_add_product(batch, result, "mv"); })
+BATCH(addr,
+      [](Batching& batch, Result& result) { return batch_add_product(batch, result, "outer"); })
+BATCH(addbmm,
+      [](Batching& batch, Result& result) { return batch_add_product(batch, result, "bmm", true); })
+BATCH(baddbmm,
+      [](Batching& batch, Result& result) { return batch_add_product(batch, result, "bmm"); })
 
 }  // namespace flambeau

@@ -353,19 +353,23 @@ OP_FUNCTION(group_norm,
 // ---------------------------------------------------------------------------------
 
 namespace {
-// Scaled and shifted by what each sample has its own of, behind what all have in common.
-bool scaled_after(Batching& batch, Result& result, Dims shape) {
+// Scales and shifts the result by what each sample has its own of; `shape` fits it to a sample.
+void scale_samples(const Batching& batch, Result& result, const Tensor& weight, const Tensor& bias,
+                   const Dims& shape) {
+  const AtVmapLevel inside(batch.level());
+  Tensor one = add_batch_dim(result.tensor, 0, batch.level());
+  if (weight.defined()) one = tensor_op("mul", {one, tensor_op("reshape", {weight, shape})});
+  if (bias.defined()) one = tensor_op("add", {one, tensor_op("reshape", {bias, shape})});
+  result.tensor = batch.samples(one);
+}
+bool scaled_after(Batching& batch, Result& result, const Dims& shape) {
   const int weight = batch.find("weight"), bias = batch.find("bias");
   const Tensor w = batch.tensor(weight), b = bias < 0 ? Tensor() : batch.tensor(bias);
   for (const int i : {weight, bias}) {
     if (i >= 0) batch.rewrite().values()[i].given = false;
   }
   batch.run(result);
-  const AtVmapLevel inside(batch.level());
-  Tensor one = add_batch_dim(result.tensor, 0, batch.level());
-  if (w.defined()) one = tensor_op("mul", {one, tensor_op("reshape", {w, shape})});
-  if (b.defined()) one = tensor_op("add", {one, tensor_op("reshape", {b, shape})});
-  result.tensor = batch.samples(one);
+  scale_samples(batch, result, w, b, shape);
   return true;
 }
 bool batch_layer_norm(Batching& batch, Result& result) {
@@ -393,11 +397,7 @@ bool batch_group_norm(Batching& batch, Result& result) {
   result.tensor = reshape_to(result.tensor, size);
   if (shared) return true;
   shape[1] = input.size(1);
-  const AtVmapLevel inside(batch.level());
-  Tensor one = add_batch_dim(result.tensor, 0, batch.level());
-  if (w.defined()) one = tensor_op("mul", {one, tensor_op("reshape", {w, shape})});
-  if (b.defined()) one = tensor_op("add", {one, tensor_op("reshape", {b, shape})});
-  result.tensor = batch.samples(one);
+  scale_samples(batch, result, w, b, shape);
   return true;
 }
 }  // namespace
