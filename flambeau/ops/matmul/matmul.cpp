@@ -505,24 +505,21 @@ bool batch_matmul(Batching& batch, Result& result) {
   if (row) result.tensor = squeeze_at(result.tensor, column ? -1 : -2);
   return true;
 }
-bool batch_product(Batching& batch, Result& result) {
-  const int64_t ranks[] = {batch.rank(0), batch.rank(1)};
-  const std::string& name = batch.name();
-  const bool fits = name == "mm"    ? ranks[0] == 2 && ranks[1] == 2
-                    : name == "bmm" ? ranks[0] == 3 && ranks[1] == 3 &&
-                                          batch.tensor(0).size(0) == batch.tensor(1).size(0)
-                    : name == "mv" ? ranks[0] == 2 && ranks[1] == 1
-                                   : ranks[0] == 1 && ranks[1] == 1;
-  return fits && batch_matmul(batch, result);
+// By matmul, where the factors have as many dimensions as the op asks for.
+bool batch_product(Batching& batch, Result& result, int64_t left, int64_t right) {
+  return batch.rank(0) == left && batch.rank(1) == right && batch_matmul(batch, result);
 }
 
 }  // namespace
 BATCH(matmul, batch_matmul)
 BATCH(linalg_matmul, batch_matmul)
-BATCH(mm, batch_product)
-BATCH(bmm, batch_product)
-BATCH(mv, batch_product)
-BATCH(dot, batch_product)
+BATCH(mm, [](Batching& batch, Result& result) { return batch_product(batch, result, 2, 2); })
+BATCH(bmm, [](Batching& batch, Result& result) {
+  return batch.rank(0) == 3 && batch.rank(1) == 3 &&
+         batch.tensor(0).size(0) == batch.tensor(1).size(0) && batch_matmul(batch, result);
+})
+BATCH(mv, [](Batching& batch, Result& result) { return batch_product(batch, result, 2, 1); })
+BATCH(dot, [](Batching& batch, Result& result) { return batch_product(batch, result, 1, 1); })
 
 // What PyTorch makes of them.
 static Tensor outer_steps(const Tensor& input, const Tensor& vec2) {
