@@ -91,6 +91,24 @@ bool is_window(const Tensor& a, const Tensor& b) {
          a.sizes() == b.sizes() && a.strides() == b.strides();
 }
 
+// While a body runs on shells, what it saves is collected and no layer sees its inner calls.
+class OnShells {
+ public:
+  explicit OnShells(std::vector<SavedShell>* saved)
+      : saved_before_(std::exchange(saved_shells, saved)),
+        layers_before_(std::exchange(active_layers, 0)) {}
+  ~OnShells() {
+    saved_shells = saved_before_;
+    active_layers = layers_before_;
+  }
+  OnShells(const OnShells&) = delete;
+  OnShells& operator=(const OnShells&) = delete;
+
+ private:
+  std::vector<SavedShell>* saved_before_;
+  uint8_t layers_before_;
+};
+
 class ShellRun {
  public:
   explicit ShellRun(const OpCall& call) : call_(call), rewrite_(call) {
@@ -101,16 +119,13 @@ class ShellRun {
   bool run() {
     OpCall again = call_;
     again.values = rewrite_.values();
-    std::vector<SavedShell>* const before = std::exchange(saved_shells, &saved_);
-    const uint8_t layers = std::exchange(active_layers, 0);
     bool ran = true;
     try {
+      const OnShells here(&saved_);
       call_function(again, answer_);
     } catch (const Error&) {
       ran = false;
     }
-    saved_shells = before;
-    active_layers = layers;
     outputs_ = tensors_of(answer_);
     return ran;
   }
