@@ -16,6 +16,9 @@ class Error : public std::exception {  // Python's RuntimeError
  public:
   explicit Error(std::string message) : message_(std::move(message)) {}
   [[nodiscard]] const char* what() const noexcept override { return message_.c_str(); }
+  // The same: there is no backtrace in it.
+  [[nodiscard]] const char* what_without_backtrace() const noexcept { return what(); }
+  [[nodiscard]] const std::string& msg() const noexcept { return message_; }
 
  private:
   std::string message_;
@@ -43,7 +46,7 @@ struct LinAlgError : Error {
 struct OverflowError : Error {
   using Error::Error;
 };
-struct ZeroDivisionError : Error {  // PyTorch raises a RuntimeError that says so
+struct ZeroDivisionError : Error {  // of Python code; ops raise a RuntimeError that says so
   using Error::Error;
 };
 

@@ -7,7 +7,6 @@
 #include <initializer_list>
 #include <iterator>
 #include <memory>
-#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -48,10 +47,8 @@ class InlineVector {
     return *this;
   }
 
-  [[nodiscard]] T* data() { return on_heap() ? heap_ : reinterpret_cast<T*>(inline_); }
-  [[nodiscard]] const T* data() const {
-    return on_heap() ? heap_ : reinterpret_cast<const T*>(inline_);
-  }
+  [[nodiscard]] T* data() { return on_heap() ? heap_ : inline_; }
+  [[nodiscard]] const T* data() const { return on_heap() ? heap_ : inline_; }
   [[nodiscard]] size_t size() const { return size_; }
   [[nodiscard]] bool empty() const { return size_ == 0; }
   T& operator[](size_t i) { return data()[i]; }
@@ -126,7 +123,7 @@ class InlineVector {
   // Out of line: what fits in place is what nearly all vectors hold.
   [[gnu::noinline]] void grow(size_t at_least) {
     const uint32_t capacity = std::max<size_t>(at_least, size_t{capacity_} * 2);
-    T* fresh = static_cast<T*>(::operator new (sizeof(T) * capacity, std::align_val_t{alignof(T)}));
+    T* fresh = std::allocator<T>().allocate(capacity);
     std::uninitialized_move(begin(), end(), fresh);
     const uint32_t size = size_;
     destroy();
@@ -137,7 +134,7 @@ class InlineVector {
 
   void destroy() {
     clear();
-    if (on_heap()) ::operator delete (heap_, std::align_val_t{alignof(T)});
+    if (on_heap()) std::allocator<T>().deallocate(heap_, capacity_);
     capacity_ = N;
   }
 
@@ -157,7 +154,7 @@ class InlineVector {
   uint32_t capacity_ = N;
   union {
     T* heap_;
-    alignas(T) unsigned char inline_[sizeof(T) * N];
+    T inline_[N];
   };
 };
 

@@ -10,16 +10,17 @@ namespace {
 
 thread_local Device the_default;
 
-// In the order of DeviceType. Those after meta have no enumerator and no place in tables of
-// device_type_count: they are names that programs ask for, compare and choose another of, and
-// load_backend refuses them, so nothing ever lies there.
+// In the order of DeviceType.
 constexpr std::array<std::string_view, 20> names{
     "cpu", "cuda", "meta", "ipu", "xpu",  "mkldnn", "opengl", "opencl", "ideep", "hip",
     "ve",  "fpga", "maia", "xla", "lazy", "vulkan", "mps",    "hpu",    "mtia",  "privateuseone"};
 
 std::string all_names() {
   std::string text;
-  for (const std::string_view name : names) (text += text.empty() ? "" : ", ") += name;
+  for (const std::string_view name : names) {
+    if (name != "meta") (text += text.empty() ? "" : ", ") += name;
+    if (name == "mps") text += ", meta";  // as PyTorch has it
+  }
   return text;
 }
 

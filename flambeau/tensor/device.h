@@ -7,7 +7,33 @@
 
 namespace flambeau {
 
-enum class DeviceType : int8_t { cpu, cuda, meta };
+// Those after meta have no place in tables of device_type_count: they are names that programs ask
+// for, compare and choose another of, and load_backend refuses them, so nothing ever lies there.
+enum class DeviceType : int8_t {
+  cpu,
+  cuda,
+  meta,
+  IPU,
+  XPU,
+  MKLDNN,
+  OPENGL,
+  OPENCL,
+  IDEEP,
+  HIP,
+  VE,
+  FPGA,
+  MAIA,
+  XLA,
+  Lazy,
+  Vulkan,
+  MPS,
+  HPU,
+  MTIA,
+  PrivateUse1,
+  CPU = cpu,
+  CUDA = cuda,
+  Meta = meta
+};
 constexpr int device_type_count = 3;
 
 struct Device {

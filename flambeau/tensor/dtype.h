@@ -48,6 +48,30 @@ enum class DType : uint8_t {
 #define ROW(name, type, legacy) name,
   FLAMBEAU_DTYPES(ROW)
 #undef ROW
+
+  // As C++ programs call them.
+  Byte = uint8,
+  Char = int8,
+  Short = int16,
+  Int = int32,
+  Long = int64,
+  Half = float16,
+  Float = float32,
+  Double = float64,
+  ComplexHalf = complex32,
+  ComplexFloat = complex64,
+  ComplexDouble = complex128,
+  Bool = bool_,
+  BFloat16 = bfloat16,
+  UInt16 = uint16,
+  UInt32 = uint32,
+  UInt64 = uint64,
+  Float8_e4m3fn = float8_e4m3fn,
+  Float8_e5m2 = float8_e5m2,
+  Float8_e4m3fnuz = float8_e4m3fnuz,
+  Float8_e5m2fnuz = float8_e5m2fnuz,
+  Float8_e8m0fnu = float8_e8m0fnu,
+  Undefined = 255  // of no tensor
 };
 
 #define ROW(name, type, legacy) +1
@@ -220,6 +244,7 @@ void dispatch(std::string_view op, DType dtype, Body&& body) {
     break;
     FLAMBEAU_DTYPES(ROW)
 #undef ROW
+    case DType::Undefined: break;
   }
   fail<NotImplementedError>("\"{}\" not implemented for '{}'", op, dtype_legacy_name(dtype));
 }

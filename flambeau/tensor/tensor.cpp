@@ -64,7 +64,13 @@ const IntrusivePtr<VersionCounter>& Tensor::shared_version() const {
 }
 
 void Tensor::bump_version(const char* op) const {
-  if (impl_->inference) return;
+  if (impl_->inference && !impl_->version) [[unlikely]] {  // the write has been done
+    CHECK(making_inference_tensors, RuntimeError,
+          "{}: Inplace update to inference tensor outside InferenceMode is not allowed. You can "
+          "make a clone to get a normal tensor before doing inplace update.",
+          op);
+    return;
+  }
   const auto& counter = shared_version();
   counter->version.fetch_add(1, std::memory_order_relaxed);
   counter->writer.store(op, std::memory_order_relaxed);

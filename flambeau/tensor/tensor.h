@@ -20,8 +20,31 @@ namespace flambeau {
 class Tensor;
 struct TensorImpl;
 
-enum class MemoryFormat : uint8_t { contiguous, preserve, channels_last, channels_last_3d };
-enum class Layout : uint8_t { strided, sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc };
+enum class MemoryFormat : uint8_t {
+  contiguous,
+  preserve,
+  channels_last,
+  channels_last_3d,
+  // As C++ programs call them.
+  Contiguous = contiguous,
+  Preserve = preserve,
+  ChannelsLast = channels_last,
+  ChannelsLast3d = channels_last_3d
+};
+enum class Layout : uint8_t {
+  strided,
+  sparse_coo,
+  sparse_csr,
+  sparse_csc,
+  sparse_bsr,
+  sparse_bsc,
+  Strided = strided,
+  Sparse = sparse_coo,
+  SparseCsr = sparse_csr,
+  SparseCsc = sparse_csc,
+  SparseBsr = sparse_bsr,
+  SparseBsc = sparse_bsc
+};
 
 // Counts writes. Shared by a tensor and its views, so that autograd notices when a value that it
 // saved has been overwritten, and can say by whom.

@@ -90,11 +90,14 @@ Dims common_strides(IntSpan shape, const Tensor* const* operands, int count) {
   int64_t order[max_dims];
   order_dims(order, rank, shape, count,
              [&](int k, int64_t d) { return broadcast_stride(*operands[k], shape, d); });
+  bool in_order = true;
+  for (int64_t i = 0; i < rank; ++i) in_order &= order[i] == rank - 1 - i;
+  if (in_order) return contiguous_strides(shape);
   Dims strides(rank, 0);
   int64_t step = 1;
   for (int64_t i = 0; i < rank; ++i) {
     strides[order[i]] = step;
-    step = next_stride(step, shape[order[i]]);
+    step = shape[order[i]] == 0 ? 0 : next_stride(step, shape[order[i]]);  // as PyTorch has it
   }
   return strides;
 }
@@ -113,7 +116,7 @@ void check_no_partial_overlap(std::string_view op, const Tensor& out, const Tens
   if (out.storage() != input.storage() || out.is_same(input)) return;
   if (out.numel() == 0 || input.numel() == 0) return;
   if (out.offset() == input.offset() && out.strides() == input.strides() &&
-      out.numel() == input.numel()) {
+      out.numel() == input.numel() && out.item_size() == input.item_size()) {
     return;
   }
   // Where both are dense, comparing the windows is exact; elsewhere it would be a guess.
@@ -271,7 +274,7 @@ static bool all_contiguous(IntSpan common, const Operand* inputs, int n_inputs) 
       continue;
     }
     if (!tensor.is_contiguous() || !(tensor.sizes() == common)) return false;
-    plain &= has_plain_strides(tensor);
+    plain &= tensor.numel() > 0 && has_plain_strides(tensor);
   }
   return plain || !spread;
 }

@@ -9,7 +9,6 @@ constinit std::atomic<bool> tracing{false};
 #if __has_include(<cupti_activity.h>)
 
 #include <cupti_activity.h>
-#include <cxxabi.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -18,6 +17,7 @@ constinit std::atomic<bool> tracing{false};
 #include <unordered_map>
 #include <utility>
 
+#include "flambeau/base/demangle.h"
 #include "flambeau/cuda/runtime/device.h"
 #include "flambeau/cuda/runtime/library.h"
 
@@ -77,13 +77,6 @@ Collected& collected() {
   return *all;
 }
 
-std::string readable(const char* name) {
-  int status = 0;
-  const std::unique_ptr<char, decltype(&std::free)> plain(
-      abi::__cxa_demangle(name, nullptr, nullptr, &status), &std::free);
-  return status == 0 ? plain.get() : name;
-}
-
 const char* copy_name(uint8_t kind) {
   switch (kind) {
     case CUPTI_ACTIVITY_MEMCPY_KIND_HTOD: return "Memcpy HtoD";
@@ -115,7 +108,7 @@ void collect(Collected& all, const CUpti_Activity& record) {
 #else
       const auto& kernel = reinterpret_cast<const CUpti_ActivityKernel9&>(record);
 #endif
-      keep(all, kernel, "kernel", readable(kernel.name));
+      keep(all, kernel, "kernel", demangled(kernel.name));
       break;
     }
     case CUPTI_ACTIVITY_KIND_MEMCPY: {

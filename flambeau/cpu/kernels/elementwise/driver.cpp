@@ -80,24 +80,27 @@ class Driver {
         streams_(streams),
         is_plain_(!converts && loop.sizes[0] == loop.sizes[1]) {}
 
-  void operator()(char** data, const Block& block) const {
-    const bool number = second_is_number(block.steps);
-    if (is_dense(block.steps, number ? 1 : loop_.inputs)) {
-      if (is_new(data) && !streams_ && (block.m == 1 || streams_rows(block)))
-        return run_non_temporal(data, block);
+  // What for_each_block is to run.
+  static void run_block(void* driver, char** data, const Block& block) {
+    const Driver& self = *static_cast<const Driver*>(driver);
+    const ElementwiseLoop& loop = self.loop_;
+    const bool number = self.second_is_number(block.steps);
+    if (self.is_dense(block.steps, number ? 1 : loop.inputs)) {
+      if (self.is_new(data) && !self.streams_ && (block.m == 1 || self.streams_rows(block)))
+        return self.run_non_temporal(data, block);
       // Once only: the output may be one of the inputs.
-      const bool goes_on = loop_.rows_with_numbers && !beyond_cache_;
+      const bool goes_on = loop.rows_with_numbers && !self.beyond_cache_;
       const int64_t short_one = !number   ? short_row
-                                : goes_on ? register_bytes / loop_.sizes[1]
+                                : goes_on ? register_bytes / loop.sizes[1]
                                           : short_spread_row;
-      if (block.n < short_one && block.m > 1 && join_rows(data, block)) return;
-      if (!number || loop_.row_with_number) return run_dense_rows(data, block, number);
+      if (block.n < short_one && block.m > 1 && self.join_rows(data, block)) return;
+      if (!number || loop.row_with_number) return self.run_dense_rows(data, block, number);
     }
     if (block.m == 1) {
-      const bool non_temporal = is_new(data) && is_dense_at(block.steps, 0);
-      return non_temporal ? run_non_temporal(data, block) : run_row(data, block, false);
+      const bool non_temporal = self.is_new(data) && self.is_dense_at(block.steps, 0);
+      return non_temporal ? self.run_non_temporal(data, block) : self.run_row(data, block, false);
     }
-    if (!join_rows(data, block)) run_tiles(data, block);
+    if (!self.join_rows(data, block)) self.run_tiles(data, block);
   }
 
  private:
@@ -586,9 +589,9 @@ void run_elementwise(const TensorIter& iter, const ElementwiseLoop& loop, const 
   const bool streams = table || (loop.streams && !converting.any());
   const int64_t results = std::max(iter.numel, iter.part_of);
   const bool beyond_cache = results * largest_size(stored) >= cached_bytes;
-  const Driver driver(table ? *look_up : stored, table ? table.get() : storing, beyond_cache,
-                      streams, converting.any());
-  for_each_block(iter, driver, cost);
+  Driver driver(table ? *look_up : stored, table ? table.get() : storing, beyond_cache, streams,
+                converting.any());
+  for_each_block(iter, &driver, Driver::run_block, cost);
 }
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE

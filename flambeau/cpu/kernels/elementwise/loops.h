@@ -55,19 +55,25 @@ constexpr DTypeSet converted_dtypes =
 void convert_row(DType dtype, const char* stored, char* computed, int64_t n);
 void convert_row_back(DType dtype, const char* computed, char* stored, int64_t n);
 
-// Calls body(TypeTag<T>{}) as dispatch does, for the type of the loop. `ordered` tells whether the
-// formula asks which number is larger.
+// The types that a loop is compiled for, of those of its row, and the one that serves a dtype.
+// `ordered` tells whether the formula asks which number is larger.
+template <bool ordered>
+constexpr DTypeSet served_by_others = ordered ? converted_dtypes - DType::bfloat16
+                                              : dtypes::Signed | DTypeSet(DType::float16);
+template <DTypeSet Set, bool ordered = true>
+constexpr DTypeSet loop_types = Set - served_by_others<ordered>;
+template <DTypeSet Set, bool ordered = true>
+inline DType loop_dtype(DType dtype) {
+  if (!ordered) dtype = without_sign(dtype);
+  if (!Set.has(dtype) || !served_by_others<ordered>.has(dtype)) return dtype;
+  return dtype == DType::float16  ? DType::float32
+         : dtype == DType::uint16 ? DType::int32
+                                  : DType::int64;
+}
+// Calls body(TypeTag<T>{}) as dispatch does, for the type of the loop.
 template <DTypeSet Set, bool ordered = true, class Body>
 void dispatch_loop(std::string_view op, DType dtype, Body&& body) {
-  constexpr DTypeSet converted =
-      ordered ? converted_dtypes - DType::bfloat16 : dtypes::Signed | DTypeSet(DType::float16);
-  if (!ordered) dtype = without_sign(dtype);
-  if (Set.has(dtype) && converted.has(dtype)) {
-    dtype = dtype == DType::float16  ? DType::float32
-            : dtype == DType::uint16 ? DType::int32
-                                     : DType::int64;
-  }
-  dispatch<Set - converted>(op, dtype, body);
+  dispatch<loop_types<Set, ordered>>(op, loop_dtype<Set, ordered>(dtype), body);
 }
 // The formulas of rows that complex numbers, or bits, have do not ask.
 template <DTypeSet Set>
@@ -337,10 +343,12 @@ struct LoopOf {
   }
   static constexpr ElementwiseLoop value = make(std::index_sequence_for<In...>());
 };
+template <class F, class Out, class... In>
+constexpr const ElementwiseLoop& loop_of = LoopOf<F, LoopType<Out>, LoopType<In>...>::value;
 // out[i] = f(in[i]...) over all elements, in these types.
 template <class Out, class... In, class F>
 void elementwise_loop(const TensorIter& iter, const F f, int cost = 1) {
-  run_elementwise(iter, LoopOf<F, LoopType<Out>, LoopType<In>...>::value, &f, cost);
+  run_elementwise(iter, loop_of<F, Out, In...>, &f, cost);
 }
 
 }  // namespace flambeau::cpu::ISA_NAMESPACE

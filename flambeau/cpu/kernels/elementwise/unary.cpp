@@ -239,7 +239,8 @@ void unary_kernel(const TensorIter& iter, [[maybe_unused]] const Scalar* params)
   const DType dtype = iter.dtypes[1];
   const bool cheap = is_integral(dtype, true) || (is_cheap<Formula> && !dtypes::Complex.has(dtype));
   const int cost = by_table ? table_cost : cheap ? 1 : unary_cost;
-  dispatch_loop<Set, has_ordered_rows<Set>>(Formula::name, iter.dtypes[1], [&](auto tag) {
+  constexpr bool ordered = has_ordered_rows<Set>;
+  dispatch<loop_types<Set, ordered>>(Formula::name, loop_dtype<Set, ordered>(dtype), [&](auto tag) {
     using T = typename decltype(tag)::type;
     using C = ComputeType<T>;
     using Out = std::conditional_t<Predicate, StoredBool, T>;
@@ -248,10 +249,12 @@ void unary_kernel(const TensorIter& iter, [[maybe_unused]] const Scalar* params)
       elementwise_loop<Out, T>(
           iter, [](C x) { return math::sqrt(x); }, cost);
     } else if constexpr (Formula::parameters == 0) {
-      elementwise_loop<Out, T>(iter, Plain<Formula>(), cost);
+      const Plain<Formula> formula;
+      run_elementwise(iter, loop_of<Plain<Formula>, Out, T>, &formula, cost);
     } else {
       const C p = params[0].to<C>(), q = Formula::parameters == 2 ? params[1].to<C>() : C(0);
-      elementwise_loop<Out, T>(iter, WithParameters<Formula, C>{p, q}, cost);
+      const WithParameters<Formula, C> formula{p, q};
+      run_elementwise(iter, loop_of<WithParameters<Formula, C>, Out, T>, &formula, cost);
     }
   });
 }

@@ -262,11 +262,24 @@ void find_least(ReadKeys read, const Choice& choice, int64_t slice, int64_t k, u
   }
 }
 
+// Of so few it is PyTorch's choice which of several equal elements are taken, and in what order.
+constexpr int64_t few_to_choose_from = 16;
+template <class P>
+void choose_by_key(P* packed, int64_t n, int64_t k) {
+  const auto less = [](const P& a, const P& b) {
+    return key_of<KeyOf<P>>(a) < key_of<KeyOf<P>>(b);
+  };
+  if (k == 0) return;
+  std::nth_element(packed, packed + k - 1, packed + n, less);
+  std::sort(packed, packed + k - 1, less);
+}
+
 bool topk_of_wide(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t k,
                   int64_t dim, bool largest) {
   const Choice choice(input, values, indices, dim);
   const int64_t n = choice.in.size();
-  if (choice.item != 8 || k > short_walk || !come_by_partition(n, k) || values.numel() == 0)
+  if (choice.item != 8 || k > short_walk || !come_by_partition(n, k) || n <= few_to_choose_from ||
+      values.numel() == 0)
     return false;
   const ReadKeys read = input.dtype() == DType::float64 ? read_keys<double>
                         : input.dtype() == DType::int64 ? read_keys<int64_t>
@@ -287,7 +300,9 @@ void topk_kernel(const Tensor& input, const Tensor& values, const Tensor& indice
   if (topk_of_wide(input, values, indices, k, dim, largest)) return;
   for_each_packed<dtypes::Real>("topk", input, values, indices, dim, largest,
                                 [k]<class P>(P* packed, int64_t n, Memory<P>& scratch) {
-                                  if (come_by_partition(n, k)) {
+                                  if (n <= few_to_choose_from) {
+                                    choose_by_key(packed, n, k);
+                                  } else if (come_by_partition(n, k)) {
                                     bring_least_to_front(packed, n, k);
                                   } else if (k * 16 < n) {
                                     std::partial_sort(packed, packed + k, packed + n);
@@ -400,13 +415,45 @@ bool choose_from_long(const char* name, const Tensor& input, const Tensor& value
   return true;
 }
 
+// Hoare's selection around a median of three, by keys alone: which of several equal elements comes
+// to stand at rank k is PyTorch's choice.
+template <class P>
+void select_rank(P* packed, int64_t n, int64_t k) {
+  const auto exceeds = [&](int64_t i, int64_t j) {
+    return key_of<KeyOf<P>>(packed[i]) > key_of<KeyOf<P>>(packed[j]);
+  };
+  const auto order = [&](int64_t i, int64_t j) {
+    if (exceeds(i, j)) std::swap(packed[i], packed[j]);
+  };
+  int64_t first = 0, last = n - 1;
+  while (last > first + 1) {
+    std::swap(packed[(first + last) / 2], packed[first + 1]);
+    order(first + 1, last);
+    order(first, last);
+    order(first + 1, first);  // the pivot lies first, no larger an element behind it
+    int64_t i = first + 1, j = last;
+    while (true) {
+      do ++i;
+      while (exceeds(first, i));
+      do --j;
+      while (exceeds(j, first));
+      if (j < i) break;
+      std::swap(packed[i], packed[j]);
+    }
+    std::swap(packed[first], packed[j]);
+    if (j <= k) first = i;
+    if (j >= k) last = j - 1;
+  }
+  if (last == first + 1) order(first, last);
+}
+
 void kthvalue_kernel(const Tensor& input, const Tensor& values, const Tensor& indices, int64_t k,
                      int64_t dim) {
   if (choose_from_long("kthvalue_cpu", input, values, indices, dim, [k](int64_t) { return k - 1; }))
     return;
   for_each_packed<dtypes::Real>("kthvalue_cpu", input, values, indices, dim, false,
                                 [k]<class P>(P* packed, int64_t n, Memory<P>&) {
-                                  std::nth_element(packed, packed + k - 1, packed + n);
+                                  select_rank(packed, n, k - 1);
                                   return k - 1;
                                 });
 }
@@ -447,7 +494,8 @@ int64_t end_of_longest_run(const P* sorted, int64_t n, bool may_have_nan) {
   int64_t begin = 0, longest = 0, end = 0;
   for (int64_t i = 0; i < n; ++i) {
     const Key key = key_of<Key>(sorted[i]);
-    if (may_have_nan && key == ~Key(0)) return longest > 1 ? end : i;
+    if (may_have_nan && key == ~Key(0))  // equals nothing, and comes before others only if first
+      return longest > 1 || (longest == 1 && index_of<Key>(sorted[i]) > 0) ? end : i;
     if (key != key_of<Key>(sorted[begin])) begin = i;
     if (i - begin + 1 > longest) {
       longest = i - begin + 1;
