@@ -20,13 +20,14 @@ from typing import IO, TypeAlias
 
 import flambeau
 from flambeau import storage as _storage
-from flambeau._serialization._archive import ALIGNMENT, ArchiveReader, ArchiveWriter, replaced_file
+from flambeau._serialization._archive import ArchiveReader, ArchiveWriter, replaced_file
 from flambeau._serialization._legacy_format import load_legacy, write_legacy
 from flambeau._serialization._storage_io import (
     callers_errors,
     default_restore_location,
     location_tag,
     memory_of,
+    only_own_packages,
     placed,
     register_package,
     swap_bytes,
@@ -35,12 +36,12 @@ from flambeau._serialization._storage_io import (
 from flambeau._weights_only_unpickler import (
     add_safe_globals,
     clear_safe_globals,
+    file_name,
     get_safe_globals,
-    guarded_load,
+    load_known,
     make_unpickler,
     replace_root,
     safe_globals,
-    storage_class,
     unsafe_globals,
 )
 
@@ -84,6 +85,7 @@ FILE_LIKE: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 MAP_LOCATION: TypeAlias = (
     "Callable[[Any, str], Any] | flambeau.device | str | dict[str, str] | None"
 )
+_ops: Any = flambeau._C
 _PACKAGE = __name__.partition(".")[0]
 _PythonPickler: Any = pickle._Pickler  # type: ignore[attr-defined]
 # Types that no module has a name for; a file makes them of their only value.
@@ -252,6 +254,16 @@ def save(
     import io
 
     _check_writable(f)
+    is_path = isinstance(f, (str, os.PathLike))
+    target = os.fsdecode(f) if is_path else f
+    if is_path:
+        _check_folder(target)
+    usual = _use_new_zipfile_serialization and not (_disable_byteorder_record or _skips_data)
+    usual = usual and pickle_protocol == DEFAULT_PROTOCOL and only_own_packages()
+    # The core writes what it knows; other classes have to pickle themselves.
+    if usual and _ops._save_file(obj, target, _archive_name(f)):
+        _flush(f)
+        return
     storages = _Storages()
     data = io.BytesIO()
     if not _use_new_zipfile_serialization:
@@ -260,36 +272,34 @@ def save(
         _Pickler(
             data, pickle_protocol, lambda item: (found := persistent_id(item)) and (*found, None)
         ).dump(obj)
-        with _written(f) as file:
+        with replaced_file(target) if is_path else contextlib.nullcontext(f) as file:
             write_legacy(file, data.getbuffer(), storages.by_key, storages.kinds, pickle_protocol)
+        _flush(f)
         return
     _Pickler(data, pickle_protocol, storages.persistent_id).dump(obj)
     records: dict[str, Any] = {
         "data.pkl": data.getbuffer(),
         ".format_version": b"1",
-        ".storage_alignment": str(ALIGNMENT).encode(),
+        ".storage_alignment": b"64",
     }
     if not _disable_byteorder_record:
         records["byteorder"] = sys.byteorder.encode()
-    with _written(f) as file:
-        _write_archive(file, _archive_name(f), records, storages)
+    _write_archive(target, _archive_name(f), records, storages)
+    _flush(f)
 
 
 class _NoFolder(RuntimeError, FileNotFoundError):
     """There is no folder to write into: PyTorch's kind of error, and the one of `open`."""
 
 
-@contextlib.contextmanager
-def _written(f: Any) -> Iterator[Any]:
-    """What to write to; when it has been written, others find it in the file."""
-    if isinstance(f, (str, os.PathLike)):
-        folder = os.path.dirname(os.fspath(f))
-        if folder and not os.path.isdir(folder):
-            raise _NoFolder(f"Parent directory {folder} does not exist.")
-        with replaced_file(os.fspath(f)) as file:
-            yield file
-        return
-    yield f
+def _check_folder(path: str) -> None:
+    folder = os.path.dirname(path)
+    if folder and not os.path.isdir(folder):
+        raise _NoFolder(f"Parent directory {folder} does not exist.")
+
+
+def _flush(f: Any) -> None:
+    """Lets others find in the file what has been written to it."""
     if hasattr(f, "flush"):
         f.flush()
 
@@ -414,18 +424,6 @@ def _assumed_byteorder() -> str:
     return "big" if _default_endianness == LoadEndianness.BIG else "little"
 
 
-def _record_storage(reader: ArchiveReader, record: str) -> Any:
-    """The bytes of a record in a new storage, or mapped."""
-    size = reader.info(record).file_size
-    if reader.map is not None and size:
-        window = reader.window(record)
-        return _storage.UntypedStorage._of(flambeau.frombuffer(window, dtype=flambeau.uint8))
-    storage = _storage.UntypedStorage(size)
-    if not _skips_data:
-        reader.read_into(record, memory_of(storage))
-    return storage
-
-
 def _storages_of(reader: ArchiveReader, map_location: Any) -> Callable[[Any], Any]:
     """What gives a pickle its storages by their persistent ids."""
     order = reader.read("byteorder").decode() if reader.has("byteorder") else _assumed_byteorder()
@@ -435,9 +433,8 @@ def _storages_of(reader: ArchiveReader, map_location: Any) -> Callable[[Any], An
         if not isinstance(saved_id, tuple) or len(saved_id) != 5 or saved_id[0] != "storage":
             raise RuntimeError(f"Unknown typename for persistent_load: {saved_id!r}")
         _, kind, key, location, _ = saved_id
-        kind = storage_class(kind)
         if key not in loaded:
-            untyped = _record_storage(reader, f"data/{key}")
+            untyped = reader.storage(f"data/{key}", _skips_data)
             if order != sys.byteorder and kind is not _storage.UntypedStorage:
                 swap_bytes(memory_of(untyped), kind.dtype)
             loaded[key] = placed(untyped, location, map_location)
@@ -446,34 +443,22 @@ def _storages_of(reader: ArchiveReader, map_location: Any) -> Callable[[Any], An
     return persistent_load
 
 
-def _load_archive(
-    file: Any,
-    map_location: Any,
-    pickle_module: Any,
-    weights_only: bool,
-    mmap: bool,
-    pickle_args: dict[str, Any],
+def _load_trusted_archive(
+    file: Any, start: int, mapped: int, map_location: Any, pickle_module: Any, args: dict[str, Any]
 ) -> Any:
+    """What Python's own pickle makes of a file."""
     import io
 
-    reader = ArchiveReader(file, mmap, _mmap_flags == _MAP_SHARED)
+    reader = ArchiveReader(file, start, mapped)
     if not reader.has("data.pkl"):
         raise RuntimeError("PytorchStreamReader failed locating file data.pkl: file not found")
     if reader.has("constants.pkl"):
-        if weights_only:
-            raise RuntimeError(
-                "Cannot use ``weights_only=True`` with TorchScript archives passed to "
-                "``torch.load``. Read its parameters by torch.jit.load(f).state_dict()."
-            )
-        if not mmap:
-            file.seek(reader.start)
+        if not isinstance(file, str):
+            file.seek(start)
         return flambeau.jit.load(file, map_location)
+    content = io.BytesIO(reader.read("data.pkl"))
     persistent_load = _storages_of(reader, map_location)
-    content = reader.read("data.pkl")
-    unpickler = make_unpickler(
-        pickle_module, io.BytesIO(content), persistent_load, weights_only, **pickle_args
-    )
-    return guarded_load(unpickler, content if weights_only else None)
+    return make_unpickler(pickle_module, content, persistent_load, **args).load()
 
 
 @contextlib.contextmanager
@@ -554,18 +539,21 @@ def load(
         start = file.tell()
         magic = file.read(4)
         file.seek(start)
-        if magic == b"PK\x03\x04":
-            source = os.fspath(f) if mmap else file
-            return _load_archive(
-                source, map_location, pickle_module, weights_only, bool(mmap), pickle_load_args
-            )
-        if mmap:
+        archive = magic == b"PK\x03\x04"
+        mapped = (2 if _mmap_flags == _MAP_SHARED else 1) if mmap else 0
+        source = os.fsdecode(f) if isinstance(f, (str, os.PathLike)) else file
+        if archive and not weights_only:
+            arguments = (map_location, pickle_module, pickle_load_args)
+            return _load_trusted_archive(source, start, mapped, *arguments)
+        if mmap and not archive:
             raise RuntimeError(
                 "mmap can only be used with files saved with "
                 "`torch.save(_use_new_zipfile_serialization=True)`."
             )
         if not magic:
-            raise EOFError("Ran out of input")
+            raise EOFError(
+                f"Ran out of input: file {file_name(source)}, record data.pkl: it is empty"
+            )
         head = file.read(_TAR_MAGIC_PLACE + len(_TAR_MAGIC))
         file.seek(start)
         if head.endswith(_TAR_MAGIC):
@@ -573,13 +561,23 @@ def load(
                 "load: the file is in PyTorch's legacy .tar format, which Flambeau does not read; "
                 "load it with PyTorch and save it again"
             )
-        return load_legacy(file, map_location, pickle_module, weights_only, pickle_load_args)
+        if not weights_only:
+            return load_legacy(file, map_location, pickle_module, pickle_load_args)
+        return load_known(
+            source,
+            start,
+            map_location,
+            mapped=mapped,
+            encoding=pickle_load_args["encoding"],
+            skips_data=_skips_data,
+            big_endian=_assumed_byteorder() == "big",
+        )
 
 
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:
     """The names in a file that `load(f, weights_only=True)` would refuse."""
     with _opened(f) as file:
         start = file.tell()
-        data = ArchiveReader(file, False).read("data.pkl")
+        data = ArchiveReader(file, start).read("data.pkl")
         file.seek(start)
     return unsafe_globals(data)

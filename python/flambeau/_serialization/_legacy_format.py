@@ -13,7 +13,7 @@ import sys
 
 from flambeau import storage as _storage
 from flambeau._serialization._storage_io import memory_of, placed, swap_bytes, typed
-from flambeau._weights_only_unpickler import check_opcodes, guarded, make_unpickler, storage_class
+from flambeau._weights_only_unpickler import make_unpickler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,13 +45,9 @@ def write_legacy(
 
 
 def load_legacy(
-    file: Any,
-    map_location: Any,
-    pickle_module: Any,
-    weights_only: bool,
-    pickle_args: dict[str, Any],
+    file: Any, map_location: Any, pickle_module: Any, pickle_args: dict[str, Any]
 ) -> Any:
-    """The object in a file."""
+    """The object in a file that is trusted; others are read by the core."""
     from flambeau.sparse._construct import checked_at_the_end
 
     start = file.tell()
@@ -60,29 +56,19 @@ def load_legacy(
     reader = _LegacyReader(size, map_location)
 
     def next_pickle(**kwargs: Any) -> Any:
-        if weights_only:
-            place = file.tell()
-            check_opcodes(file)
-            file.seek(place)
-        unpickler = make_unpickler(
-            pickle_module, file, reader.persistent_load, weights_only, **kwargs
-        )
-        return unpickler.load()
+        return make_unpickler(pickle_module, file, reader.persistent_load, **kwargs).load()
 
-    def load() -> Any:
-        if next_pickle() != MAGIC:
-            raise RuntimeError("Invalid magic number; corrupt file?")
-        next_pickle()  # the version of the protocol
-        info = next_pickle()
-        order = "little" if info.get("little_endian", True) else "big"
-        # The indices of a sparse tensor are among the numbers that follow.
-        with checked_at_the_end():
-            result = next_pickle(**pickle_args)
-            for key in next_pickle():
-                reader.read_storage(file, _text(key), order)
-        return result
-
-    return guarded(load) if weights_only else load()
+    if next_pickle() != MAGIC:
+        raise RuntimeError("Invalid magic number; corrupt file?")
+    next_pickle()  # the version of the protocol
+    info = next_pickle()
+    order = "little" if info.get("little_endian", True) else "big"
+    # The indices of a sparse tensor are among the numbers that follow.
+    with checked_at_the_end():
+        result = next_pickle(**pickle_args)
+        for key in next_pickle():
+            reader.read_storage(file, _text(key), order)
+    return result
 
 
 def _text(name: Any) -> Any:
@@ -106,7 +92,7 @@ class _LegacyReader:
         if what != "storage":
             raise RuntimeError(f"Unknown saved id type: {saved_id[0]}")
         _, kind, key, location, count, view = saved_id
-        kind, key = storage_class(kind), _text(key)
+        key = _text(key)
         if key not in self.loaded:
             # Memory is taken only for bytes that the file can have.
             self.left -= count * kind.dtype.itemsize

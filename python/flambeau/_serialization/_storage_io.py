@@ -83,6 +83,21 @@ for _priority, _kind in ((10, "cpu"), (20, "cuda"), (22, "meta")):
     _register_device(_priority, _kind)
 
 
+_OWN_PACKAGES = len(_packages)
+
+
+def only_own_packages() -> bool:
+    """Whether programs have taught no other kind of location."""
+    return len(_packages) == _OWN_PACKAGES
+
+
+def stays_on_cpu(map_location: Any) -> bool:
+    """Whether what was saved on the CPU belongs there, without asking anybody."""
+    if isinstance(map_location, (str, flambeau.device)):
+        return only_own_packages() and str(map_location).partition(":")[0] == "cpu"
+    return only_own_packages() and map_location is None
+
+
 def _name_of(storage: Any) -> str:
     return f"torch.storage.{type(storage).__name__}"
 

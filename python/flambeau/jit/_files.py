@@ -7,7 +7,6 @@ under `code/` says what is a module, a parameter, a buffer; nothing of that text
 
 from __future__ import annotations
 
-import io
 import pickle
 import re
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 from flambeau import nn, serialization
 from flambeau._serialization._archive import ArchiveReader
 from flambeau._serialization._storage_io import callers_errors
-from flambeau._weights_only_unpickler import Unpickler, guarded_load
+from flambeau._weights_only_unpickler import load_known
 from flambeau.jit import ScriptModule
 
 _CLASS = re.compile(
@@ -48,22 +47,12 @@ class _Saved:
     class_name = ""
 
 
-class _Unpickler(Unpickler):
-    """Knows, beside what every file may name, the classes that the file itself defines."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if module == "__torch__" or module.startswith("__torch__."):
-            return type(name, (_Saved,), {"class_name": f"{module}.{name}"})
-        if module == "torch.jit._pickle":
-            if name.startswith("build_") and name.endswith("list"):
-                return list
-            if name == "restore_type_tag":
-                return _first
-        return super().find_class(module, name)
+def _make(name: str, arguments: Any, called: bool) -> Any:
+    return type(name.rpartition(".")[2], (_Saved,), {"class_name": name})()
 
 
-def _first(value: Any, type_name: str) -> Any:
-    return value
+def _build(saved: Any, state: Any) -> None:
+    vars(saved).update(state)
 
 
 def _classes(reader: ArchiveReader) -> dict[str, tuple[list[str], list[str]]]:
@@ -110,7 +99,8 @@ class _Builder:
 def load(f: Any, map_location: Any, extra_files: dict[str, Any] | None) -> RecursiveScriptModule:
     """The module of a TorchScript file."""
     with callers_errors(), serialization._opened(f) as file:
-        reader = ArchiveReader(file, False)
+        start = file.tell()
+        reader = ArchiveReader(file, start)
         if not reader.has("constants.pkl"):
             raise RuntimeError(
                 "PytorchStreamReader failed locating file constants.pkl: file not found"
@@ -118,17 +108,17 @@ def load(f: Any, map_location: Any, extra_files: dict[str, Any] | None) -> Recur
         try:
             for name in extra_files or ():
                 extra_files[name] = reader.read(f"extra/{name}").decode()  # type: ignore[index]
-            return _module(reader, map_location)
+            return _module(reader, file, start, map_location)
         except (RuntimeError, pickle.UnpicklingError):
             raise
         except Exception as error:
             raise RuntimeError(f"torch.jit.load: the file is damaged: {error!r}") from error
 
 
-def _module(reader: ArchiveReader, map_location: Any) -> RecursiveScriptModule:
-    content = reader.read("data.pkl")
-    storages = serialization._storages_of(reader, map_location)
-    root = guarded_load(_Unpickler(io.BytesIO(content), storages, True), content)
+def _module(
+    reader: ArchiveReader, file: Any, start: int, map_location: Any
+) -> RecursiveScriptModule:
+    root = load_known(file, start, map_location, script=(_make, _build))
     classes = _classes(reader)
     if not isinstance(root, _Saved) or root.class_name not in classes:
         raise RuntimeError("torch.jit.load: the file holds no module")

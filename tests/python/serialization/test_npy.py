@@ -128,13 +128,11 @@ def test_flipped_bits_in_the_data_of_an_archive_are_noticed():
             npy.load(io.BytesIO(data))
 
 
-def test_a_failed_save_leaves_the_old_file(tmp_path, monkeypatch):
+def test_a_failed_save_leaves_the_old_file(tmp_path):
     path = tmp_path / "x.npy"
     npy.save(path, torch.zeros(3))
-    monkeypatch.setattr(npy, "_content", lambda tensor: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        npy.save(path, torch.ones(3))
-    monkeypatch.undo()
+    with pytest.raises(TypeError, match="no dtype for"):
+        npy.save(path, torch.ones(3).bfloat16())
     assert npy.load(path).tolist() == [0, 0, 0] and [p.name for p in tmp_path.iterdir()] == [
         "x.npy"
     ]

@@ -44,6 +44,15 @@ def test_old_files_are_written_and_read() -> None:
     assert not torch.load(io.BytesIO(data), map_location="meta")["whole"].is_cpu
 
 
+def test_old_files_follow_one_another_in_an_open_file() -> None:
+    buffer = io.BytesIO()
+    for value in ("first", torch.arange(3), {"third": 3}):
+        torch.save(value, buffer, _use_new_zipfile_serialization=False)
+    buffer.seek(0)
+    first, second, third = (torch.load(buffer) for _ in range(3))
+    assert first == "first" and second.tolist() == [0, 1, 2] and third == {"third": 3}
+
+
 def test_old_files_hold_sparse_tensors_whose_indices_come_last() -> None:
     dense = torch.tensor([[0.0, 2.0, 0.0], [3.0, 0.0, 4.0]])
     saved = [dense.to_sparse(), dense.to_sparse_csr(), dense.to_sparse_csc()]

@@ -130,58 +130,6 @@ def test_compressed_records_are_refused():
         torch.load(buffer)
 
 
-CRASH = """
-import os, sys
-import flambeau as torch
-path, point = sys.argv[1], int(sys.argv[2])
-torch.save(torch.zeros(1), path + ".warm")
-count = 0
-
-def counted(function):
-    def call(*args, **kwargs):
-        global count
-        count += 1
-        if count == point:
-            os._exit(9)
-        return function(*args, **kwargs)
-    return call
-
-os.fsync, os.replace = counted(os.fsync), counted(os.replace)
-
-class File:
-    def __init__(self, file):
-        self.file = file
-        self.write = counted(file.write)
-    def __getattr__(self, name):
-        return getattr(self.file, name)
-    def __enter__(self):
-        return self
-    def __exit__(self, *error):
-        self.file.close()
-
-original = os.fdopen
-os.fdopen = lambda *args, **kwargs: File(original(*args, **kwargs))
-torch.save({"new": torch.ones(1000)}, path)
-print(count)
-"""
-
-
-def test_a_crash_at_any_point_leaves_the_old_file_or_the_new_one(tmp_path: Path):
-    path = tmp_path / "checkpoint.pt"
-    package = str(Path(__file__).parents[3] / "python")
-    point, seen, status = 0, set(), 9
-    while status == 9:
-        point += 1
-        torch.save({"old": torch.zeros(3)}, path)
-        status = subprocess.run(
-            [sys.executable, "-c", CRASH, str(path), str(point)],
-            env={**os.environ, "PYTHONPATH": package},
-            capture_output=True,
-        ).returncode
-        seen |= set(torch.load(path))
-    assert status == 0 and seen == {"old", "new"} and point > 20
-
-
 def test_a_failed_save_leaves_the_old_file_and_no_other(tmp_path: Path):
     path = tmp_path / "checkpoint.pt"
     torch.save(1, path)
