@@ -67,7 +67,7 @@ class Pass {
   }
 
   bool needs(const Edge& edge) {
-    if (inputs_.empty()) return true;
+    if (inputs_.empty() || runs_target_) return true;
     const auto at = states_.find(edge.node.get());
     return at == states_.end() || at->second.needed;
   }
@@ -202,7 +202,9 @@ class Pass {
     Grads out;
     if (needed) {
       const bool is_target = !inputs_.empty() && targets_.contains(&node);
-      const bool goes_on = !node.variable && continues(node);
+      // A target that keeps its gradient is run like others, for its checks and hooks.
+      runs_target_ = is_target && options_.accumulate && !node.variable;
+      const bool goes_on = !node.variable && (runs_target_ || continues(node));
       const bool accumulates =
           node.variable && options_.accumulate && (inputs_.empty() || is_target);
       // As PyTorch has it: hooks change what is asked for, unless the pass goes on from there.
@@ -212,6 +214,7 @@ class Pass {
       if (goes_on || options_.accumulate) run_pre_hooks(node, grads);
       if (accumulates) accumulate(node, grads[0]);
       if (goes_on) apply(node, grads, out);
+      runs_target_ = false;
     } else if (&node == sole_root_) {  // where a pass begins, hooks are told in any case
       run_tensor_hooks(node, grads);
     }
@@ -306,9 +309,9 @@ class Pass {
     const bool dense = is_non_overlapping_and_dense(variable.sizes(), variable.strides());
     const bool fits = dense ? lies_alike(grad, variable) : grad.is_contiguous();
     if (!grad_enabled() && fits && grad.impl()->use_count() == 1) {
+      if (sole_owner(grad) && !grad->view_base) return std::move(grad);
       // What is left of others' memory is copied as it is, whatever the leaf's shape is by now.
-      if (!sole_owner(grad) || grad->view_base) return clone(grad);
-      return std::move(grad);
+      if (std::ranges::count(grad->strides, 0) == 0) return clone(grad);
     }
     if (!dense) return clone(grad, MemoryFormat::contiguous);
     // A leaf that was given another shape since spreads the gradient of the shape that was used.
@@ -360,6 +363,7 @@ class Pass {
   std::unordered_map<const Node*, State> states_;
   std::unordered_map<const Node*, bool> targets_;
   std::vector<Node*> order_;
+  bool runs_target_ = false;
   const Node* sole_root_ = nullptr;  // of a pass that begins at one tensor
   std::priority_queue<Node*, std::vector<Node*>, Later> ready_;
   std::vector<Tensor> captured_;

@@ -61,14 +61,20 @@ void Node::destroy(Node* node) {
 std::string Node::name() const {
   if (extras_ && !extras_->name.empty()) return extras_->name;
   if (variable) return "torch::autograd::AccumulateGrad";
+  // Steps that PyTorch has as those of other ops.
+  static constexpr const char* others[][2] = {
+      {"square", "pow"},      {"relu6", "hardtanh"},  {"selu", "elu"},
+      {"div_floor", "div.2"}, {"div_trunc", "div.2"}, {"heaviside", "not_implemented"}};
+  const char* c = op_;
+  for (const auto& [own, other] : others) {
+    if (std::string_view(op_) == own) c = other;
+  }
   std::string text;
   bool upper = true;  // letters after an underscore or a digit are
-  const char* c = op_;
   for (; *c && *c != '.'; ++c) {
     if (*c != '_') text += upper ? static_cast<char>(std::toupper(*c)) : *c;
     upper = *c == '_' || std::isdigit(*c);
   }
-  if (text == "Square") text = "Pow";  // to PyTorch a square is a power
   // Nodes that belong to no op.
   for (const char* own : {"CopySlices", "CopyBackwards", "NotImplemented"}) {
     if (text == own) return "torch::autograd::" + text;
@@ -85,6 +91,11 @@ std::string Node::op_name() const {
   const std::string number = text.substr(at + tail.size());
   if (number == "s") return text;  // CopyBackwards is one name
   return text.substr(0, at) + (number == "0" ? "" : number);
+}
+
+void Node::show_as(const char* op, InlineVector<Edge, 2> next) {
+  op_ = op;
+  shown_ = std::make_unique<InlineVector<Edge, 2>>(std::move(next));
 }
 
 uint32_t Node::add_input(const Tensor& output) {

@@ -91,6 +91,13 @@ class Node final : public RefCounted {
   [[nodiscard]] bool released() const { return released_; }
   void has_saved() { saves_ = true; }  // set by whatever is saved on behalf of the node
 
+  // What those who look at the graph see, where it is made of more steps than PyTorch's: this node
+  // under another name, and behind it the inputs of all the steps.
+  void show_as(const char* op, InlineVector<Edge, 2> next);
+  [[nodiscard]] const InlineVector<Edge, 2>& shown_edges() const {
+    return shown_ ? *shown_ : edges;
+  }
+
   NodeExtras& extras();
   [[nodiscard]] NodeExtras* maybe_extras() const { return extras_.get(); }
 
@@ -117,6 +124,7 @@ class Node final : public RefCounted {
   InlineVector<Indexed, 2> rules_;
   WholeRule whole_rule_;
   std::unique_ptr<NodeExtras> extras_;
+  std::unique_ptr<InlineVector<Edge, 2>> shown_;
 };
 
 // The node that a running rule belongs to: outputs saved without history get it back from here.

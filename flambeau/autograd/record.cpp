@@ -24,6 +24,7 @@ Record Record::in_place(const char* op, const Tensor& self, std::initializer_lis
 
 void Record::start(const char* op, const Tensor* outs, size_t n_outs, const Ref* inputs,
                    size_t n_inputs, bool in_place) {
+  if (!in_place && outs[0]->inference) return;  // a view of what takes no part in graphs
   // Whatever forbids the write is raised here, so that finish() has nothing left to raise.
   if (in_place) check_inplace(op, outs[0], true);
   node_ = make_intrusive<Node>(op);
@@ -51,6 +52,10 @@ void Record::start(const char* op, const Tensor* outs, size_t n_outs, const Ref*
     // Indices beside values take no gradient.
     if (n_outs > 1 && !is_differentiable(outs[i].dtype())) continue;
     const uint32_t place = node_->add_input(outs[i]);
+    // What was written to a fresh result while it was made is no write to it.
+    if (!in_place && outs[i]->version && outs[i]->version->use_count() == 1) {
+      outs[i]->version = nullptr;
+    }
     // An in-place op takes over its tensor's history only once its rules are in place.
     if (in_place) {
       outs_.push_back(outs[i]);
@@ -73,6 +78,18 @@ Saved Record::save_output(const Tensor& output) const { return Saved(output, tru
 void Record::finish() {
   // A write into integers, whatever it was computed from, leaves them without a history.
   if (in_place_ && is_differentiable(outs_[0].dtype())) rebase_history(outs_[0], node_);
+}
+
+void show_as_step(const char* op, const Tensor& result, const Tensor* const* inputs, size_t count) {
+  const AutogradMeta* meta = result.defined() ? maybe_meta(result) : nullptr;
+  if (!meta || !meta->grad_fn || saved_shells) return;
+  InlineVector<Edge, 2> edges;
+  for (size_t i = 0; i < count; ++i) {
+    if (!is_differentiable(inputs[i]->dtype())) continue;
+    edges.push_back(gradient_edge(*inputs[i]));
+    if (edges[edges.size() - 1].node == meta->grad_fn) return;  // an input, handed through
+  }
+  meta->grad_fn->show_as(op, std::move(edges));
 }
 
 }  // namespace flambeau

@@ -84,4 +84,7 @@ class Record {
   bool in_place_ = false;
 };
 
+// Shows the steps from the inputs to `result` as one, called `op`, to those who look at the graph.
+void show_as_step(const char* op, const Tensor& result, const Tensor* const* inputs, size_t count);
+
 }  // namespace flambeau

@@ -175,13 +175,6 @@ NodePtr grad_fn(const Tensor& tensor) {
 }
 
 void check_inplace(const char* op, const Tensor& tensor, bool records) {
-  if (tensor->inference && !inference_mode()) {
-    fail<RuntimeError>(
-        "{}: Inplace update to inference tensor outside InferenceMode is not allowed. You can make "
-        "a "
-        "clone to get a normal tensor before doing inplace update.",
-        op);
-  }
   if (!grad_enabled()) return;
   if (tensor->view_base) {
     const Tensor base(tensor->view_base);

@@ -193,6 +193,11 @@ consteval Result::Form form_of() {
   if constexpr (std::is_same_v<R, std::string>) return Form::text;
   return Form::tuple;
 }
+// How many tensors are in the tuple; none known where an argument decides.
+template <class R>
+constexpr uint8_t tuple_size = 0;
+template <class... T>
+constexpr uint8_t tuple_size<std::tuple<T...>> = sizeof...(T);
 
 // One per C++ function type, not per op: what keeps the registry cheap to compile.
 template <class F>
@@ -203,6 +208,7 @@ struct Invoker<R (*)(A...)> {
   static constexpr Kind kinds[arity + 1] = {Argument<A>::kind..., Kind::tensor};
   static constexpr bool nullable[arity + 1] = {Argument<A>::nullable..., false};
   static constexpr Result::Form returns = form_of<R>();
+  static constexpr uint8_t n_results = tuple_size<R>;
 
   static void call(void (*function)(), const Value* values, Result& result) {
     [&]<size_t... I>(std::index_sequence<I...>) {
@@ -271,6 +277,14 @@ struct OpDef {
     dynamic_shape = 1 << 19,  // the shape of the result depends on values
     no_out = 1 << 20,         // has no form with out=
     wraps_numbers = 1 << 21,  // to PyTorch's operator a number is a tensor
+    dtype_of_out = 1 << 26,   // computed in the dtype of out=, unless another is asked for
+    cpp_by_hand = 1 << 27,    // C++ programs have it from flambeau/api, in more forms
+
+    // What becomes of history where out= is given; by default a call with some is refused.
+    out_drops = 1 << 22,    // out has none: the op has no derivative
+    out_records = 1 << 23,  // the steps are recorded, and the copy into out
+    out_fails = 1 << 24,    // out has one that cannot be gone back
+    out_repeats = 1 << 25,  // out may be expanded; of a reduction: what shares memory is one
 
     // How it treats a dimension more in front of its tensors (ops/layers/vmap.cpp).
     elementwise = 1ull << 32,  // an element of the result comes from those at the same index
@@ -330,6 +344,7 @@ struct OpDef {
   const bool* nullable;
   int arity;
   Result::Form returns;  // tensors can go to out=, unless they are views
+  uint8_t n_results;     // of a tuple, where it always has as many
   uint64_t flags;
   OpDef* next = nullptr;
 
@@ -347,7 +362,8 @@ struct OpRegistration {
     using Call = detail::Invoker<F>;
     def = OpDef{signature,   doc,           reinterpret_cast<void (*)()>(function),
                 &Call::call, Call::kinds,   Call::nullable,
-                Call::arity, Call::returns, flags};
+                Call::arity, Call::returns, Call::n_results,
+                flags};
     register_op(&def);
   }
 };

@@ -124,6 +124,11 @@ void link_default(Parameter& p) {
 
 // --- Overloads -----------------------------------------------------------------------------------
 
+bool names_dim(std::string_view name) {
+  while (!name.empty() && name.back() >= '0' && name.back() <= '9') name.remove_suffix(1);
+  return name == "axis" || name == "dims" || name == "dimension" || name.ends_with("dim");
+}
+
 Parameter read_parameter(std::string_view item, Kind kind, bool nullable, bool keyword_only) {
   Parameter p;
   p.kind = kind;
@@ -140,6 +145,8 @@ Parameter read_parameter(std::string_view item, Kind kind, bool nullable, bool k
   const bool whole_list = p.name == "size" || p.name == "normalized_shape" ||
                           p.name == "split_sizes" || p.name == "pad";
   p.single_int = kind == Kind::ints && !p.takes_rest && !whole_list;
+  p.is_dim = (kind == Kind::integer || kind == Kind::ints) && names_dim(p.name);
+  p.is_size = kind == Kind::ints && (p.name == "size" || p.name == "shape");
   if (!p.required) set_default(p, trim(item.substr(equals + 1)));
   return p;
 }

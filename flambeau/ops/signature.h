@@ -19,6 +19,8 @@ struct Parameter {
   bool keyword_only = false;
   bool takes_rest = false;  // *size
   bool single_int = false;  // an int does for a list of ints
+  bool is_dim = false;      // counts dimensions: dim, dims, dim0, start_dim, dimension, axis
+  bool is_size = false;     // of the result: size, shape
   Value fallback;           // its default; refers to the storage below
   Scalar scalar;
   std::unique_ptr<Operand> operand;

@@ -4,10 +4,12 @@
 
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/autograd/meta.h"
+#include "flambeau/autograd/record.h"
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/call.h"
 #include "flambeau/ops/elementwise/overwrite.h"
 #include "flambeau/ops/ops.h"
+#include "flambeau/ops/steps.h"
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/tensor_iter.h"
 
@@ -65,22 +67,47 @@ void check_fits(const OpCall& call, const Tensor& self, const Tensor& result) {
 // --- What may be given as out=
 // ---------------------------------------------------------------------
 
+// Whether out= is left with a history that cannot be gone back: of new numbers, too.
+bool fails_after_out(const OpCall& call) {
+  const auto takes_options = [](const Parameter& p) { return p.kind == Kind::options; };
+  return call.family.has(OpDef::out_fails) ||
+         std::ranges::any_of(call.overload.parameters, takes_options);
+}
+
 // out= overwrites a tensor behind the graph's back, so nothing that goes in may want a gradient,
-// unless the result has none anyway.
-void check_may_write(const OpCall& call) {
+// unless the op says what becomes of it. Gives whether something wants one.
+bool check_may_write(const OpCall& call) {
   bool wants = false;
   each_tensor(call, [&](const Tensor& tensor, bool) { wants |= tensor.requires_grad(); });
-  for (size_t i = 0; i < call.n_outs; ++i) wants |= call.outs[i].requires_grad();
-  const bool cuts = call.family.has(OpDef::gives_bool);
-  CHECK(!wants || !grad_enabled() || cuts, RuntimeError,
+  bool into_leaf = false;
+  for (size_t i = 0; i < call.n_outs; ++i) {
+    const Tensor& out = call.outs[i];
+    if (!out.requires_grad()) continue;
+    wants = true;
+    into_leaf |= is_leaf(out) || (out->view_base && is_leaf(Tensor(out->view_base)));
+  }
+  wants &= grad_enabled();
+  const bool allowed = call.family.has(OpDef::gives_bool | OpDef::out_drops | OpDef::out_records) ||
+                       (fails_after_out(call) && !into_leaf);
+  CHECK(!wants || allowed, RuntimeError,
         "{}(): functions with out=... arguments don't support automatic differentiation, but one "
         "of the arguments requires grad.",
         call.name());
+  return wants;
+}
+
+// The history of an out= that backward cannot go through, for ops that PyTorch does not refuse.
+void record_failing(const OpCall& call) {
+  std::vector<Tensor> inputs(call.outs, call.outs + call.n_outs);
+  each_tensor(call, [&](const Tensor& tensor, bool) { inputs.push_back(tensor); });
   for (size_t i = 0; i < call.n_outs; ++i) {
-    CHECK(!call.outs[i]->inference || inference_mode(), RuntimeError,
-          "{}(): Inplace update to inference tensor outside InferenceMode is not allowed. You can "
-          "make a clone to get a normal tensor before doing inplace update.",
-          call.name());
+    if (!is_differentiable(call.outs[i].dtype())) continue;
+    const auto version = call.outs[i]->version;  // held: writes to it have been counted
+    if (Record r{"not_implemented", call.outs[i], inputs}) {
+      r.all([name = &call.name()](Grads&, Grads&) {
+        fail<RuntimeError>("derivative for aten::{} with out=... is not implemented", *name);
+      });
+    }
   }
 }
 
@@ -120,6 +147,15 @@ void check_apart(const OpCall& call, const Tensor& a, const Tensor& b) {
   CHECK(!share && !a.is_same(b), ValueError,
         "{}(): the tensors of out=, of shapes {} and {}, must not overlap", call.name(), a.sizes(),
         b.sizes());
+}
+
+// Unless told otherwise, what is written to out= is added up, or multiplied, in its dtype.
+void ask_dtype_of_out(const OpCall& call, const Tensor& out) {
+  for (int i = 0; i < call.op().arity; ++i) {
+    if (call.op().kinds[i] != Kind::dtype || call.values[i].given) continue;
+    call.values[i].given = true;
+    call.values[i].code = static_cast<uint8_t>(out.dtype());
+  }
 }
 
 // Raises where out= shares memory with an input in a way that the op does not allow: in part, or,
@@ -184,6 +220,8 @@ void warn_if_resized(const OpCall& call, IntSpan before, IntSpan after) {
 
 void check_out_takes(const OpCall& call, const Tensor& out, const Tensor& result, bool is_index) {
   if (!can_cast(result.dtype(), out.dtype())) {
+    const bool resized = call.op().has(OpDef::casts_out) && call.op().kind() == OpDef::reduces;
+    if (resized) resize_tensor(out, result.sizes(), result.strides());
     CHECK(!call.family.has(OpDef::type_error_out), TypeError,
           "{}(): input types can't be cast to the desired output type {}", call.name(),
           dtype_legacy_name(out.dtype()));
@@ -193,13 +231,63 @@ void check_out_takes(const OpCall& call, const Tensor& out, const Tensor& result
   }
   // Indices are int64 even where what stands there may be cast.
   const bool casts =
-      call.family.has(OpDef::casts_out) && !(is_index && result.dtype() == DType::int64);
+      call.op().has(OpDef::casts_out) && !(is_index && result.dtype() == DType::int64);
   CHECK(casts || out.dtype() == result.dtype(), RuntimeError,
         "{}(): Expected out tensor to have dtype {}, but got {} instead", call.name(),
         dtype_name(result.dtype()), dtype_name(out.dtype()));
   CHECK(out.device() == result.device(), RuntimeError,
         "{}(): Expected out tensor to have device {}, but got {} instead", call.name(),
         result.device(), out.device());
+}
+
+// --- An expanded out=
+// --------------------------------------------------------------------
+
+bool is_expanded(const Tensor& out, int64_t dim) {
+  return out.sizes()[dim] > 1 && out.strides()[dim] == 0;
+}
+
+bool repeats(const OpCall& call, const Tensor& out) {
+  if (!call.family.has(OpDef::out_repeats)) return false;
+  for (int64_t d = 0; d < out.dim(); ++d) {
+    if (is_expanded(out, d)) return true;
+  }
+  return false;
+}
+
+// The reduction of this call, of another tensor along another dimension, which stays as one of
+// size 1.
+Tensor reduce_again(const OpCall& call, const Tensor& input, int64_t dim) {
+  std::vector<Value> values(call.values, call.values + call.op().arity);
+  const Tensor fresh = make_tensor({0}, input.dtype(), input.device());
+  values[0].tensor = &input;
+  for (int i = 1; i < call.op().arity; ++i) {
+    const std::string& name = call.overload.parameters[i].name;
+    if (name == "keepdim") values[i].flag = true;
+    if (name == "dim") {
+      values[i].given = true;
+      values[i].span = {&dim, 1};
+      if (call.op().kinds[i] == Kind::integer) values[i].integer = dim;
+    }
+    if (call.is_out(i)) values[i].tensor = &fresh;
+  }
+  Result result;
+  invoke({call.family, call.overload, values.data()}, result);
+  return result.tensor;
+}
+
+// Writes a result of the size of `out`, of which several elements share memory: those of a
+// reduction are reduced further, as PyTorch does; of others the last one stays.
+void write_repeated(const OpCall& call, const Tensor& out, Tensor result) {
+  Tensor once = out;
+  for (int64_t d = 0; d < out.dim(); ++d) {
+    if (!is_expanded(out, d)) continue;
+    once = narrow(once, d, 0, 1);
+    result = call.family.overloads.front().op->kind() == OpDef::reduces
+                 ? reduce_again(call, result, d)
+                 : narrow(result, d, result.size(d) - 1, 1);
+  }
+  copy_(once, result);
 }
 
 // Puts a fresh result into a tensor given by out=. One behind the first may hold indices.
@@ -209,6 +297,7 @@ void write_out(const OpCall& call, const Tensor& out, const Tensor& result, bool
     copy_(out, view(result, out.sizes()));
     return;
   }
+  if (repeats(call, out) && out.sizes() == result.sizes()) return write_repeated(call, out, result);
   if (!(out.sizes() == result.sizes())) {
     warn_if_resized(call, out.sizes(), result.sizes());
     const bool dense = is_non_overlapping_and_dense(result.sizes(), result.strides());
@@ -260,7 +349,12 @@ void call_direct(const OpCall& call, Result& result) {
   check_asked_dtype(call, out);
   const Dims before = out->sizes;
   const NoGrad off;
+  const Tensor apart = repeats(call, out) ? empty_like(out) : Tensor();
+  for (int i = 0; apart.defined() && i < call.op().arity; ++i) {
+    if (call.is_out(i)) call.values[i].tensor = &apart;
+  }
   invoke(call, result);
+  if (apart.defined()) write_out(call, out, apart, false);
   warn_if_resized(call, before, out.sizes());
   result.form = Result::Form::tensor;
   result.tensor = out;
@@ -291,8 +385,12 @@ void call_in_place(const OpCall& call, Result& result) {
 }
 
 void call_into(const OpCall& call, Result& result) {
-  check_may_write(call);
-  if (call.op().has(OpDef::out_form)) return call_direct(call, result);
+  const bool fails = check_may_write(call) && fails_after_out(call);
+  if (call.op().has(OpDef::out_form)) {
+    call_direct(call, result);
+    if (fails) record_failing(call);
+    return;
+  }
   for (size_t i = 0; i < call.n_outs; ++i) {
     check_no_overlap(call, call.outs[i]);
     for (size_t k = 0; k < i; ++k) check_apart(call, call.outs[k], call.outs[i]);
@@ -300,6 +398,7 @@ void call_into(const OpCall& call, Result& result) {
   Options options;
   if (!call.out_is_tuple) {
     check_asked_dtype(call, call.outs[0]);
+    if (call.op().has(OpDef::dtype_of_out)) ask_dtype_of_out(call, call.outs[0]);
     for (int i = 0; i < call.op().arity; ++i) {
       if (call.op().kinds[i] != Kind::options) continue;
       options = *call.values[i].options;
@@ -307,9 +406,12 @@ void call_into(const OpCall& call, Result& result) {
       call.values[i].options = &options;
     }
   }
-  const NoGrad off;
-  invoke(call, result);
-  write_outs(call, result);
+  {
+    const GradGuard mode(grad_enabled() && call.family.has(OpDef::out_records));
+    invoke(call, result);
+    write_outs(call, result);
+  }
+  if (fails) record_failing(call);
   if (options.requires_grad) set_requires_grad(call.outs[0], true);
 }
 
@@ -320,12 +422,27 @@ void call_function(const OpCall& call, Result& result) {
   if (may_have_writes(result)) forget_writes(call, result);
 }
 
+// Of a result that is a view of what nobody else holds no write elsewhere needs to know.
+static void forget_base(const Tensor& tensor) {
+  TensorImpl& impl = *tensor.impl();
+  if (impl.use_count() > 1 || !impl.view_base) return;
+  if (impl.view_base->use_count() > 1 || impl.view_base->python) return;
+  const AutogradMeta* meta = maybe_meta(tensor);
+  if (impl.view_base->requires_grad && !(meta && meta->grad_fn)) return;
+  if (meta && (meta->replay || impl.view_version != tensor.version())) return;
+  impl.view_base = nullptr;
+  impl.view_origin = ViewOrigin::normal;
+}
+
 void forget_writes(const OpCall& call, Result& result) {
   if (call.family.writes_self) return;
-  const auto forget = [](const Tensor& tensor) {
+  const bool views = call.family.has(OpDef::makes_view);
+  const auto forget = [views](const Tensor& tensor) {
+    if (!views && tensor.defined()) forget_base(tensor);
     // Held by nobody else: neither an argument, nor a view, nor saved for backward.
     if (!tensor.defined() || tensor.impl()->use_count() > 1 || !tensor->version) return;
-    if (tensor->version->use_count() == 1) tensor->version = nullptr;
+    const bool counts = tensor->version->writer.load() == step_in_place;
+    if (tensor->version->use_count() == 1 && !counts) tensor->version = nullptr;
   };
   forget(result.tensor);
   for (const Tensor& tensor : result.tensors) forget(tensor);

@@ -261,16 +261,16 @@ Tensor to_other(const Tensor& self, const Tensor& other, bool non_blocking, bool
 OP_METHOD(
     to_dtype, "to(self, dtype, non_blocking=False, copy=False, *, memory_format=None)",
     "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
-    takes_sparse | takes_pending | elementwise | takes_nested | converts | composed)
+    takes_sparse | takes_pending | elementwise | takes_nested | converts | composed | cpp_by_hand)
 OP_METHOD(
     to_device,
     "to(self, device=None, dtype=None, non_blocking=False, copy=False, *, memory_format=None)",
     "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
-    takes_sparse | takes_pending | elementwise | takes_nested | converts | composed)
+    takes_sparse | takes_pending | elementwise | takes_nested | converts | composed | cpp_by_hand)
 OP_METHOD(
     to_other, "to(self, other, non_blocking=False, copy=False, *, memory_format=None)",
     "self converted to a dtype, a device, or those of another tensor; self if nothing changes.",
-    takes_sparse | takes_pending | elementwise | takes_nested | converts | composed)
+    takes_sparse | takes_pending | elementwise | takes_nested | converts | composed | cpp_by_hand)
 
 // A value of each sample is one to copy.
 static bool batch_fill(Batching& batch, Result& result) {
@@ -345,16 +345,7 @@ Tensor fill_with(const Tensor& self, const Tensor& value) {
   return self;
 }
 
-}  // namespace
-
-Tensor fill_(const Tensor& self, const Operand& value) {
-  REDIRECT(fill_, self, value)
-  if (value.is_tensor()) {
-    CHECK(value.tensor().dim() == 0, RuntimeError,
-          "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
-          value.tensor().dim());
-    return fill_with(self, value.tensor());
-  }
+Tensor fill_with_number(const char* step, const Tensor& self, const Operand& value) {
   check_inplace("fill_", self);
   // As in PyTorch, a single number of half precision may become infinite.
   const bool overflows = self.numel() == 1 && dtypes::Reduced.has(self.dtype()) &&
@@ -366,16 +357,27 @@ Tensor fill_(const Tensor& self, const Operand& value) {
   iter.build({"fill_", false, false}, &out, &dtype, 1, &value, 1, dtype);
   kernels::copy(iter.device.type, iter);
   self.bump_version("fill_");
-  if (Record r = Record::in_place("fill.2", self, {})) {
+  if (Record r = Record::in_place(step, self, {})) {
     r.wrt(0, [](const Tensor& g) { return zeros_like(g); });
   }
   return self;
+}
+
+}  // namespace
+
+Tensor fill_(const Tensor& self, const Operand& value) {
+  REDIRECT(fill_, self, value)
+  if (!value.is_tensor()) return fill_with_number("fill.2", self, value);
+  CHECK(value.tensor().dim() == 0, RuntimeError,
+        "fill_ only supports 0-dimension value tensor but got tensor with {} dimensions.",
+        value.tensor().dim());
+  return fill_with(self, value.tensor());
 }
 OP_METHOD(fill_, "fill_(self, value)", "Sets every element of self to value.", takes_nested)
 
 Tensor zero_(const Tensor& self) {
   REDIRECT(zero_, self)
-  return self.is_sparse() ? zero_sparse_(self) : fill_(self, 0);
+  return self.is_sparse() ? zero_sparse_(self) : fill_with_number("zero", self, 0);
 }
 OP_METHOD(zero_, "zero_(self)", "Sets every element of self to zero.",
           takes_sparse | elementwise | takes_nested | foreach)
@@ -401,7 +403,7 @@ Scalar item(const Tensor& input) {
 }
 OP_METHOD(item, "item._local_scalar_dense.default(self)",
           "The value of a tensor with one element, as a Python number.",
-          takes_sparse | takes_pending)
+          takes_sparse | takes_pending | cpp_by_hand)
 
 bool is_nonzero(const Tensor& input) {
   REDIRECT(is_nonzero, input)

@@ -152,7 +152,8 @@ Tensor zeros(IntSpan size, const Options& options) {
     return o;
   }());
 }
-OP_FUNCTION(zeros, "zeros(*size, **options)", "A tensor of the given size filled with zeros.")
+OP_FUNCTION(zeros, "zeros(*size, **options)", "A tensor of the given size filled with zeros.",
+            out_repeats)
 
 Tensor ones(IntSpan size, const Options& options) {
   return full(size, 1, [&] {
@@ -161,7 +162,8 @@ Tensor ones(IntSpan size, const Options& options) {
     return o;
   }());
 }
-OP_FUNCTION(ones, "ones(*size, **options)", "A tensor of the given size filled with ones.")
+OP_FUNCTION(ones, "ones(*size, **options)", "A tensor of the given size filled with ones.",
+            out_repeats)
 
 Tensor full(IntSpan size, const Scalar& value, const Options& options) {
   // An integer beyond int64 has no natural dtype and does not fit that of the others.
@@ -171,7 +173,7 @@ Tensor full(IntSpan size, const Scalar& value, const Options& options) {
   return finish(filled(make_tensor(size, dtype, options.device_or_default()), value), options);
 }
 OP_FUNCTION(full, "full(size, fill_value, **options)",
-            "A tensor of the given size filled with fill_value.")
+            "A tensor of the given size filled with fill_value.", out_repeats)
 
 Tensor scalar_tensor(const Scalar& value, const Options& options) {
   return full({}, value, [&] {
@@ -351,6 +353,6 @@ OP_FUNCTION(arange, "arange.start_step(start, end, step=1, **options)",
 OP_FUNCTION(range, "range(start, end, step=1, **options)",
             "The numbers from start up to and including end, by step.", counts)
 OP_FUNCTION(eye, "eye(n, m=None, **options)",
-            "A matrix with ones on its diagonal and zeros elsewhere.")
+            "A matrix with ones on its diagonal and zeros elsewhere.", out_repeats)
 
 }  // namespace flambeau

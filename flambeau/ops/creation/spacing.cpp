@@ -71,7 +71,7 @@ Tensor logspace_between(const Operand& start, const Operand& end, int64_t steps,
 }
 OP_FUNCTION(linspace_between,
             "linspace.Tensor_Tensor/Tensor_Scalar/default(start, end, steps, **options)",
-            "steps numbers evenly from start to end, both included.", counts)
+            "steps numbers evenly from start to end, both included.", counts | out_fails)
 OP_FUNCTION(logspace_between,
             "logspace.Tensor_Tensor/Tensor_Scalar/default(start, end, steps, base=10.0, **options)",
             "steps numbers from base ** start to base ** end, evenly in their logarithms.", counts)
@@ -195,7 +195,7 @@ Tensor hash_tensor(const Tensor& input, std::optional<IntSpan> dim, bool keepdim
   return view(contiguous(reshape(xor_last(bits), shape)), DType::uint64);
 }
 OP(hash_tensor, "hash_tensor(input, dim=None, *, keepdim=False, mode=0)",
-   "The exclusive or of the bits of all elements, widened to 64 bits.")
+   "The exclusive or of the bits of all elements, widened to 64 bits.", out_drops | out_repeats)
 
 }  // namespace
 }  // namespace flambeau

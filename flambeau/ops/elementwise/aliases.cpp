@@ -1,6 +1,7 @@
 // Other names of ops, as PyTorch has them, and small compositions of rows.
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/one_step.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/redirect.h"
 
@@ -84,7 +85,8 @@ Tensor sgn(const Tensor& input) {
   }
   return out;
 }
-OP_INPLACE(sgn, "sgn(input)", "The sign of each element; a complex one divided by its size.",
+OP_INPLACE((one_step<sgn, "sgn">), "sgn(input)",
+           "The sign of each element; a complex one divided by its size.",
            takes_nested | elementwise | keeps_zero)
 
 namespace {
@@ -101,12 +103,13 @@ Tensor angle(const Tensor& input) {
   }
   return out;
 }
-OP(angle, "angle(input)", "The angle of each complex element; pi for negative real ones.",
+OP((one_step<angle, "angle">), "angle(input)",
+   "The angle of each complex element; pi for negative real ones.",
    casts_out | elementwise | keeps_zero)
 
 Tensor fill(const Tensor& input, const Operand& value) { return fill_(clone(input), value); }
-OP_FUNCTION(fill, "fill(input, value)", "A tensor like input with every element set to value.",
-            no_out)
+OP_FUNCTION((one_step<fill, "fill">), "fill(input, value)",
+            "A tensor like input with every element set to value.", no_out)
 
 Tensor isreal(const Tensor& input) {
   return input.is_complex() ? imag(input) == 0 : ones_like(input, DType::bool_);
@@ -133,8 +136,8 @@ Tensor ldexp(const Tensor& input, const Tensor& other) {
   const Tensor rest = exponent - first, second = cut(rest);
   return scaled(scaled(out, second), cut(rest - second));
 }
-OP_INPLACE(ldexp, "ldexp.Tensor(input, other)", "input times 2 to the power of other.",
-           casts_out | elementwise)
+OP_INPLACE((one_step<ldexp, "ldexp">), "ldexp.Tensor(input, other)",
+           "input times 2 to the power of other.", casts_out | elementwise)
 
 Tensor logit(const Tensor& input, std::optional<double> eps) {
   const Tensor x = to(input, compute_dtype("logit", dtypes::Floating, input.dtype()));

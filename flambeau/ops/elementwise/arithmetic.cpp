@@ -4,7 +4,9 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/gelu.h"
+#include "flambeau/ops/elementwise/compose.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/one_step.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/reduce/reduce.h"
@@ -37,7 +39,7 @@ Tensor scaled_sum(const char* op, const Operand& a, const Operand& b, const Scal
   }
   if ((a.is_tensor() && a.tensor().is_sparse()) || (b.is_tensor() && b.tensor().is_sparse()))
       [[unlikely]]
-    return sparse_binary(op, a, b, out, alpha);
+    return sparse_sum(op, a, b, subtracts ? -alpha : alpha, out);
   const bool in_place = out.defined();
   const Device device = common_device(op, {a, b});
   const DType dtype = result_type(a, b);
@@ -96,12 +98,14 @@ Tensor difference(const char* op, const Operand& a, const Operand& b, const Scal
 }  // namespace
 
 Tensor add_scaled(const Operand& a, const Operand& b, const Scalar& alpha) {
+  if (is_one(alpha)) return add(a, b);
   REDIRECT(add, a, b, alpha)
-  return is_one(alpha) ? add(a, b) : scaled_sum("add", a, b, alpha, false, {});
+  return scaled_sum("add", a, b, alpha, false, {});
 }
 Tensor add_scaled_(const Tensor& self, const Operand& other, const Scalar& alpha) {
+  if (is_one(alpha)) return add_(self, other);
   REDIRECT(add_, self, other, alpha)
-  return is_one(alpha) ? add_(self, other) : scaled_sum("add", self, other, alpha, false, self);
+  return scaled_sum("add", self, other, alpha, false, self);
 }
 
 namespace {
@@ -112,11 +116,13 @@ Tensor sub_op(const Operand& input, const Operand& other, const Scalar& alpha) {
 Tensor sub_inplace(const Tensor& self, const Operand& other, const Scalar& alpha) {
   return is_one(alpha) ? sub_(self, other) : difference("sub", self, other, alpha, self);
 }
-Tensor rsub(const Tensor& input, const Operand& other, const Scalar& alpha) {
-  return is_one(alpha) ? sub(other, input) : difference("rsub", other, input, alpha, {});
-}
 
 }  // namespace
+
+Tensor rsub(const Tensor& input, const Operand& other, const Scalar& alpha) {
+  REDIRECT(rsub, input, other, alpha)
+  return is_one(alpha) ? sub(other, input) : difference("rsub", other, input, alpha, {});
+}
 OP(add_scaled, "add(input, other, *, alpha=1)", "The sum of input and alpha times other.",
    takes_sparse | casts_out | numbers_first | elementwise | takes_nested | wraps_numbers)
 OP_METHOD(add_scaled_, "add_(self, other, *, alpha=1)", "Adds alpha times other to self.",
@@ -129,8 +135,8 @@ OP(sub_op, "subtract(input, other, *, alpha=1)", "Another name of sub.",
    takes_sparse | casts_out | elementwise | takes_nested | composed)
 OP_METHOD(sub_inplace, "subtract_(self, other, *, alpha=1)", "Another name of sub_.",
           takes_sparse | elementwise | composed)
-OP_FUNCTION(rsub, "rsub(input, other, *, alpha=1)", "other minus alpha times input.",
-            takes_sparse | elementwise | no_out)
+OP_FUNCTION((one_step<rsub, "rsub">), "rsub(input, other, *, alpha=1)",
+            "other minus alpha times input.", takes_sparse | elementwise | no_out)
 
 // --- Division ----------------------------------------------------------------------------------
 
@@ -147,12 +153,12 @@ void check_divisor(const char* op, const Operand& a, const Operand& b) {
     bool zero = false;
     dispatch<dtypes::Integral>(
         op, dtype, [&](auto tag) { zero = b.scalar().to<typename decltype(tag)::type>() == 0; });
-    CHECK(!zero, ZeroDivisionError, "{}: ZeroDivisionError", op);
+    CHECK(!zero, RuntimeError, "{}: ZeroDivisionError", op);
     return;
   }
   if (!b.tensor().device().is_cpu() || b.tensor().numel() == 0) return;
   const NoGrad off;
-  CHECK(!any_zero(b.tensor()), ZeroDivisionError, "{}: ZeroDivisionError", op);
+  CHECK(!any_zero(b.tensor()), RuntimeError, "{}: ZeroDivisionError", op);
 }
 
 Tensor divide(const Operand& a, const Operand& b, std::optional<std::string_view> mode,
@@ -173,7 +179,7 @@ const Tensor& tensor_or_none(const Operand& operand) {
 // The result of an op that has no derivative although it takes floating numbers.
 void no_derivative(Record& r, const char* op) {
   r.all([op](Grads&, Grads&) {
-    fail<NotImplementedError>("derivative for aten::{} is not implemented", op);
+    fail<RuntimeError>("derivative for aten::{} is not implemented", op);
   });
 }
 
@@ -260,7 +266,8 @@ OP(true_divide, "true_divide(input, other)",
 OP_METHOD(true_divide_, "true_divide_(self, other)", "Another name of div_.",
           takes_sparse | elementwise | composed)
 OP(floor_divide, "floor_divide.default(input, other)",
-   "The quotient of input and other rounded down.", takes_sparse | casts_out | elementwise)
+   "The quotient of input and other rounded down.",
+   takes_sparse | casts_out | elementwise | out_fails)
 OP_METHOD(floor_divide_, "floor_divide_.Tensor(self, other)",
           "Divides self by other, rounding down.", takes_sparse | elementwise)
 OP(remainder_op, "remainder(input, other)",
@@ -354,7 +361,10 @@ Tensor round_op(const Tensor& input, int64_t decimals) {
   return out;
 }
 
+}  // namespace
+
 Tensor bitwise_not(const Tensor& input) {
+  REDIRECT(bitwise_not, input)
   CHECK(is_integral(input.dtype(), true), NotImplementedError,
         "\"bitwise_not\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
   const DType dtype = input.dtype();
@@ -365,6 +375,8 @@ Tensor bitwise_not(const Tensor& input) {
   kernels::bitwise_not(iter.device.type, iter);
   return out;
 }
+
+namespace {
 
 Tensor nan_to_num(const Tensor& input, std::optional<double> nan, std::optional<double> posinf,
                   std::optional<double> neginf) {
@@ -384,7 +396,7 @@ Tensor nan_to_num(const Tensor& input, std::optional<double> nan, std::optional<
       largest = std::numeric_limits<T>::max();
     }
   });
-  Tensor out;
+  Tensor out = empty_like(input);
   TensorIter iter;
   const Operand inputs[] = {input};
   iter.build({"nan_to_num"}, &out, &dtype, 1, inputs, 1, dtype);

@@ -3,6 +3,7 @@
 
 #include "flambeau/autograd/meta.h"
 #include "flambeau/autograd/record.h"
+#include "flambeau/ops/one_step.h"
 #include "flambeau/ops/ops.h"
 
 namespace flambeau {
@@ -55,8 +56,8 @@ Tensor polar(const Tensor& abs, const Tensor& angle) {
   }
   return complex(abs * cos(angle), abs * sin(angle));
 }
-OP_FUNCTION(polar, "polar(abs, angle)", "Complex numbers from their absolute values and angles.",
-            elementwise | cpu_exact)
+OP_FUNCTION((one_step<polar, "polar">), "polar(abs, angle)",
+            "Complex numbers from their absolute values and angles.", elementwise | cpu_exact)
 
 }  // namespace
 }  // namespace flambeau

@@ -221,9 +221,12 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
   if (input.is_sparse()) [[unlikely]]
     return sparse_unary(row, input, params, n_params, out);
   // As in PyTorch, real numbers are their own conjugates, not a copy of them.
-  if (row.slot == &kernels::conj_physical && !input.is_complex() && !out.defined()) return input;
   const bool in_place = out.defined() && out.is_same(input);
   if (in_place) check_inplace(row.name, out);
+  if (row.slot == &kernels::conj_physical && !input.is_complex() && (in_place || !out.defined())) {
+    if (in_place) out.bump_version(row.name);
+    return input;
+  }
   DType dtype = input.dtype();
   if (!row.dtypes.has(dtype)) {
     if (widens(row.dtypes, dtype, input.device()))
@@ -330,12 +333,16 @@ static Operand converted(const Operand& operand, DType dtype, Device device, Ten
   return Operand(cast);
 }
 
-static void check_operand_dtypes(const BinaryRow& row, const Operand& a, const Operand& b) {
+static void check_operand_dtypes(const BinaryRow& row, const Operand& a, const Operand& b,
+                                 const Tensor& out) {
   if (row.dtypes.marked(DTypeSet::no_bool_operand)) check_no_bool_operand(a, b);
   if (row.dtypes.marked(DTypeSet::one_dtype)) {
     CHECK(a.tensor().dtype() == b.tensor().dtype(), RuntimeError,
           "{} is not yet implemented for tensors with different dtypes: {} and {}.", row.name,
           a.tensor().dtype(), b.tensor().dtype());
+    CHECK(!out.defined() || out.dtype() == a.tensor().dtype(), RuntimeError,
+          "{} is not yet implemented for tensors with different dtypes: {} and {}.", row.name,
+          a.tensor().dtype(), out.dtype());
   }
 }
 
@@ -405,13 +412,11 @@ static const Tensor& tensor_or_none(const Operand& operand) {
   return operand.is_tensor() ? operand.tensor() : none;
 }
 
-// An op without a derivative leaves the history of what it overwrites alone.
+// An op without a derivative leaves the history of what it overwrites alone; what it cannot compute
+// is refused as a leaf first.
 static void check_writes_self(const BinaryRow& row, const Tensor& self, const Operand& other) {
   if (row.gradient_a) return check_write(row.name, self, other);
-  if (!self->inference) [[likely]]
-    return;
-  const NoGrad off;
-  check_inplace(row.name, self);
+  if (!row.dtypes.has(self.dtype())) check_inplace(row.name, self);
 }
 
 Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const Tensor& out) {
@@ -420,15 +425,16 @@ Tensor binary_op(const BinaryRow& row, const Operand& a, const Operand& b, const
   }
   if ((a.is_tensor() && a.tensor().is_sparse()) || (b.is_tensor() && b.tensor().is_sparse()))
       [[unlikely]]
-    return sparse_binary(row.name, a, b, out);
+    return sparse_binary(row, a, b, out);
   const bool in_place = out.defined() && a.is_tensor() && out.is_same(a.tensor());
   if (in_place) check_writes_self(row, out, b);
-  check_operand_dtypes(row, a, b);
+  check_operand_dtypes(row, a, b, out);
   const Device device = common_device(row.name, {a, b});
   const DType common = result_type(a, b);
   DType dtype = common;
   if (!row.dtypes.has(common)) {
     if (widens(row.dtypes, common, device)) return binary_widened(row, a, b, common, out);
+    if (a.is_tensor() && b.is_tensor()) broadcast_shapes(a.tensor().sizes(), b.tensor().sizes());
     dtype = other_dtype(row.name, row.dtypes, row.out, common, out);
   }
   if (dtypes::Reduced.has(dtype) && rounds_exact_quotient(row, a, b, dtype)) [[unlikely]]

@@ -251,7 +251,7 @@ static Tensor no_gradient(const char* op) {
     return row;                                                                            \
   }                                                                                        \
   BINARY_FUNCTIONS(name)                                                                   \
-  TENSOR_OPS(name, doc)
+  TENSOR_OPS(name, doc, out_fails)
 
 #include "flambeau/kernels/binary.def"
 

@@ -1,6 +1,7 @@
 // Elementwise choice between tensors: where, clamp, fused multiply-adds, interpolation.
 #include "flambeau/autograd/record.h"
 #include "flambeau/base/warn.h"
+#include "flambeau/ops/elementwise/compose.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/elementwise/overwrite.h"
 #include "flambeau/ops/layers/call_op.h"
@@ -44,12 +45,17 @@ Tensor where(const Tensor& condition, const Operand& a, const Operand& b) {
   return out;
 }
 namespace {
+Tensor where_tensors(const Tensor& condition, const Tensor& input, const Tensor& other) {
+  return where(condition, input, other);
+}
 Tensor where_method(const Tensor& self, const Tensor& condition, const Operand& other) {
   return where(condition, self, other);
 }
 }  // namespace
-OP_FUNCTION(where, "where.self(condition, input, other)",
+OP_FUNCTION(where_tensors, "where.self(condition, input, other)",
             "input where condition is true, other elsewhere.", elementwise)
+OP_FUNCTION(where, "where.ScalarOther/ScalarSelf/Scalar(condition, input, other)",
+            "input where condition is true, other elsewhere.", elementwise | no_out)
 OP_METHOD(where_method, "where.self(self, condition, other)",
           "self where condition is true, other elsewhere.", elementwise)
 // Its operator begins with the condition.
@@ -162,6 +168,11 @@ Tensor clamp_between(const char* op, const Tensor& input, const Operand* low, co
   Tensor out = place_of_result(x, {&lower, &upper}, dtype);
   if (!out.defined() && by_numbers && x.is_contiguous())
     out = make_tensor(x.sizes(), dtype, device);
+  if (!out.defined() && !(low && high) && !by_numbers) {  // a missing bound has no say in strides
+    TensorIter pair;
+    const Operand given[] = {x, low ? lower : upper};
+    pair.build({"clamp"}, &out, &dtype, 1, given, 2, dtype);
+  }
   TensorIter iter;
   const Operand inputs[] = {x, lower, upper};
   iter.build({"clamp"}, &out, &dtype, 1, inputs, 3, dtype);
@@ -185,14 +196,15 @@ Tensor clamp_tensors(const Tensor& input, const Tensor& min, const Tensor& max) 
   return clamp_between("clamp", input, min.defined() ? &low : nullptr,
                        max.defined() ? &high : nullptr);
 }
+}  // namespace
+
 Tensor clamp_min(const Tensor& input, const Operand& min) {
+  REDIRECT(clamp_min, input, min)
   return clamp_between(min.is_tensor() ? "clamp_min.1" : "clamp_min", input, &min, nullptr);
 }
-Tensor clamp_max(const Tensor& input, const Operand& max) {
+static Tensor clamp_max(const Tensor& input, const Operand& max) {
   return clamp_between(max.is_tensor() ? "clamp_max.1" : "clamp_max", input, nullptr, &max);
 }
-
-}  // namespace
 
 Tensor clamp(const Tensor& input, const std::optional<Scalar>& min,
              const std::optional<Scalar>& max) {
@@ -205,14 +217,12 @@ Tensor clamp(const Tensor& input, const std::optional<Scalar>& min,
 }
 // Tensors first: one without dimensions would pass for a number too.
 OP_INPLACE(clamp_tensors, "clamp.Tensor(input, min=None, max=None)",
-           "Each element moved into the range from min to max.", elementwise)
+           "Each element moved into the range from min to max.", elementwise | casts_out)
 OP_INPLACE(clamp, "clamp(input, min=None, max=None)",
            "Each element moved into the range from min to max.", elementwise)
 OP_INPLACE(clamp_tensors, "clip(input, min=None, max=None)", "Another name of clamp.",
            elementwise | composed)
 OP_INPLACE(clamp, "clip(input, min=None, max=None)", "Another name of clamp.",
-           elementwise | composed)
-OP_INPLACE(clamp_tensors, "clip(input, min=None, max=None)", "Another name of clamp.",
            elementwise | composed)
 OP_INPLACE(clamp_min, "clamp_min.Tensor/default(input, min)",
            "Each element, or min where that is larger.", elementwise)

@@ -76,75 +76,65 @@ OP_METHOD([](const Tensor& self, int64_t n) { return copy_(self, polygamma(n, cl
   static Tensor name(const Tensor& input) {                                                       \
     REDIRECT(name, input)                                                                         \
     return unary_op(name##_row(), input, nullptr, 0);                                             \
-  }                                                                                               \
-  static Tensor name##_out(const Tensor& input, const Tensor& out) {                              \
-    return unary_op(name##_row(), input, nullptr, 0, out);                                        \
   }
 #define GRADIENT(keeps, gradient)                                            \
   [](const Tensor& g [[maybe_unused]], const Tensor& keeps [[maybe_unused]], \
      const Scalar*) -> Tensor { return gradient; }
 #define METHOD(name, function, keeps, gradient, doc, ...)                                      \
   UNARY_ROW(name, dtypes::Floating, keeps, GRADIENT(keeps, gradient), __VA_ARGS__)             \
-  OP(name, #name "(input)", doc, elementwise __VA_OPT__(| __VA_ARGS__))                        \
-  OP_OUT(name##_out, #name "(input, *, out)")                                                  \
+  OP(name, #name "(input)", doc, casts_out | elementwise __VA_OPT__(| __VA_ARGS__))            \
   OP_METHOD([](const Tensor& self) { return unary_op(name##_row(), self, nullptr, 0, self); }, \
             #name "_(self)", doc, elementwise __VA_OPT__(| __VA_ARGS__))
 #define SPECIAL(name, function, keeps, gradient, doc)                 \
   UNARY_ROW(name, dtypes::Floating, keeps, GRADIENT(keeps, gradient)) \
-  OP_FUNCTION(name, #name "(input)", doc, elementwise)                \
-  OP_OUT(name##_out, #name "(input, *, out)")
+  OP_FUNCTION(name, #name "(input)", doc, casts_out | elementwise)
 #define WIDE(name, function, keeps, gradient, doc)               \
   UNARY_ROW(name, FloatDouble, keeps, GRADIENT(keeps, gradient)) \
-  OP_FUNCTION(name, #name "(input)", doc, elementwise)           \
-  OP_OUT(name##_out, #name "(input, *, out)")
-#define UNSLOPED(name, function, doc)                  \
-  UNARY_ROW(name, FloatDouble, nothing, nullptr)       \
-  OP_FUNCTION(name, #name "(input)", doc, elementwise) \
-  OP_OUT(name##_out, #name "(input, *, out)")
+  OP_FUNCTION(name, #name "(input)", doc, casts_out | elementwise)
+#define UNSLOPED(name, function, doc)            \
+  UNARY_ROW(name, FloatDouble, nothing, nullptr) \
+  OP_FUNCTION(name, #name "(input)", doc, casts_out | elementwise | out_drops)
 
 // --- Rows of two --------------------------------------------------------------------------------
 
 using Gradient = BinaryRow::Gradient;
 
 static Tensor run_binary(const char* name, DTypeSet dtypes, const ElementwiseSlot& slot,
-                         const Operand& a, const Operand& b, const Tensor& out, uint8_t keeps_a,
-                         uint8_t keeps_b, Gradient g_a, Gradient g_b) {
+                         const Operand& a, const Operand& b, uint8_t keeps_a, uint8_t keeps_b,
+                         Gradient g_a, Gradient g_b, const Tensor& out = {}) {
   const BinaryRow row = {name, dtypes, OutDType::same, &slot, keeps_a, keeps_b, g_a, g_b};
   CHECK(a.is_tensor() || b.is_tensor(), TypeError, "{}(): at least one argument must be a Tensor",
         name);
   return binary_op(row, a, b, out);
 }
 
-#define POLYNOMIAL(name, value, doc)                                                              \
-  static Tensor name##_into(const Operand& x, const Operand& n, const Tensor& out) {              \
-    return run_binary(#name, FloatDouble, kernels::name, x, n, out, Keep::nothing, Keep::nothing, \
-                      nullptr, nullptr);                                                          \
-  }                                                                                               \
-  OP_FUNCTION([](const Operand& x, const Operand& n) { return name##_into(x, n, {}); },           \
-              #name "(x, n)", doc, elementwise)                                                   \
-  OP_OUT(name##_into, #name "(x, n, *, out)")
+#define POLYNOMIAL(name, value, doc)                                                         \
+  static Tensor name(const Operand& x, const Operand& n) {                                   \
+    return run_binary(#name, FloatDouble, kernels::name, x, n, Keep::nothing, Keep::nothing, \
+                      nullptr, nullptr);                                                     \
+  }                                                                                          \
+  OP_FUNCTION(name, #name "(x, n)", doc, casts_out | elementwise | out_drops)
 
 #include "flambeau/kernels/special.def"
 
 namespace {
 
-Tensor zeta_into(const Operand& s, const Operand& q, const Tensor& out) {
+Tensor special_zeta(const Operand& s, const Operand& q) {
   return run_binary(
-      "special_zeta", FloatDouble, kernels::special_zeta, s, q, out, Keep::nothing, Keep::ab,
+      "special_zeta", FloatDouble, kernels::special_zeta, s, q, Keep::nothing, Keep::ab,
       [](const Tensor&, const Tensor&, const Tensor&, const Tensor&) -> Tensor {
         fail<NotImplementedError>("the derivative for 'zeta' is not implemented.");
       },
       [](const Tensor& g, const Tensor& a, const Tensor& b, const Tensor&) -> Tensor {
-        return g * -a * zeta_into(a + 1, b, {});
+        return g * -a * special_zeta(a + 1, b);
       });
 }
-OP_FUNCTION([](const Operand& input, const Operand& other) { return zeta_into(input, other, {}); },
-            "special_zeta(input, other)", "The Hurwitz zeta function.", elementwise)
-OP_OUT(zeta_into, "special_zeta(input, other, *, out)")
+OP_FUNCTION(special_zeta, "special_zeta(input, other)", "The Hurwitz zeta function.",
+            casts_out | elementwise)
 
-Tensor xlog1py_into(const Operand& x, const Operand& y, const Tensor& out) {
+Tensor special_xlog1py(const Operand& x, const Operand& y) {
   return run_binary(
-      "special_xlog1py", dtypes::Floating, kernels::special_xlog1py, x, y, out, Keep::ab, Keep::ab,
+      "special_xlog1py", dtypes::Floating, kernels::special_xlog1py, x, y, Keep::ab, Keep::ab,
       [](const Tensor& g, const Tensor& a, const Tensor& b, const Tensor&) -> Tensor {
         return g * where((a == 0) & (b <= -1.0), 0.0, log1p(b));
       },
@@ -152,33 +142,29 @@ Tensor xlog1py_into(const Operand& x, const Operand& y, const Tensor& out) {
         return g * a / (b + 1);
       });
 }
-OP_FUNCTION([](const Operand& input,
-               const Operand& other) { return xlog1py_into(input, other, {}); },
-            "special_xlog1py(input, other)", "input times log1p(other); 0 where input is 0.",
-            elementwise)
-OP_OUT(xlog1py_into, "special_xlog1py(input, other, *, out)")
+OP_FUNCTION(special_xlog1py, "special_xlog1py(input, other)",
+            "input times log1p(other); 0 where input is 0.", casts_out | elementwise)
 
 // The density of the gamma distribution of shape a at x.
 Tensor gamma_density(const Tensor& a, const Tensor& x) {
   return exp((a - 1) * log(x) - x - lgamma(a));
 }
 #define INCOMPLETE_GAMMA(name, sign_of_slope, doc)                                                \
-  Tensor name##_into(const Tensor& a, const Tensor& x, const Tensor& out) {                       \
+  Tensor name(const Tensor& a, const Tensor& x, const Tensor& out) {                              \
     return run_binary(                                                                            \
-        #name, dtypes::OnlyFloating, kernels::name, a, x, out, Keep::nothing, Keep::ab,           \
+        #name, dtypes::OnlyFloating, kernels::name, a, x, Keep::nothing, Keep::ab,                \
         [](const Tensor&, const Tensor&, const Tensor&, const Tensor&) -> Tensor {                \
           fail<NotImplementedError>("the derivative for '" #name ": input' is not implemented."); \
         },                                                                                        \
         [](const Tensor& g, const Tensor& p, const Tensor& q, const Tensor&) -> Tensor {          \
           return g * gamma_density(p, q) * sign_of_slope;                                         \
-        });                                                                                       \
+        },                                                                                        \
+        out);                                                                                     \
   }                                                                                               \
-  OP([](const Tensor& input, const Tensor& other) { return name##_into(input, other, {}); },      \
-     #name "(input, other)", doc, elementwise)                                                    \
-  OP_OUT(name##_into, #name "(input, other, *, out)")                                             \
-  OP_METHOD(                                                                                      \
-      [](const Tensor& self, const Tensor& other) { return name##_into(self, other, self); },     \
-      #name "_(self, other)", doc, elementwise)
+  OP([](const Tensor& input, const Tensor& other) { return name(input, other, {}); },             \
+     #name "(input, other)", doc, casts_out | elementwise)                                        \
+  OP_METHOD([](const Tensor& self, const Tensor& other) { return name(self, other, self); },      \
+            #name "_(self, other)", doc, elementwise)
 INCOMPLETE_GAMMA(igamma, 1.0, "The regularized lower incomplete gamma function.")
 INCOMPLETE_GAMMA(igammac, -1.0, "The regularized upper incomplete gamma function.")
 

@@ -25,7 +25,7 @@ Tensor combinations(const Tensor& input, int64_t r, bool with_replacement) {
   const int64_t n = input.size(0);
   CHECK(r <= INT32_MAX, RuntimeError, "combinations: r is too large, got {}", r);
   const int64_t rows = n == 0 ? 0 : count_choices(with_replacement ? n + r - 1 : n, r);
-  if (rows == 0) return reshape(narrow(input, 0, 0, 0), {0, r});
+  if (rows == 0) return reshape(clone(narrow(input, 0, 0, 0)), {0, r});
   // Raises if the result is too large, before anything else is made.
   make_tensor({rows, r}, input.dtype(), input.device());
   std::vector<Tensor> columns;

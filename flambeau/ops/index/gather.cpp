@@ -107,6 +107,9 @@ void check_scatter(const char* op, const Tensor& self, int64_t dim, const Tensor
     return;
   }
   const Tensor& source = src.tensor();
+  CHECK(rank_of(index) <= rank_of(source), IndexError,
+        "{}: Index tensor must have the same number of dimensions as src tensor, got {} and {}", op,
+        index.sizes(), source.sizes());
   CHECK(rank_of(index) == rank_of(source), RuntimeError,
         "{}: Index tensor must have the same number of dimensions as src tensor, got {} and {}", op,
         index.sizes(), source.sizes());
@@ -221,7 +224,7 @@ Tensor scatter_(const Tensor& self, int64_t dim, const Tensor& index, const Oper
   dim = wrap_dim(dim, self.dim());
   write_scattered("scatter", self, dim, index, src, WriteMode::assign);
   const Tensor& source = tensor_or_none(src);
-  if (Record r = Record::in_place("scatter", self, {source})) {
+  if (Record r = Record::in_place(source.defined() ? "scatter" : "scatter.1", self, {source})) {
     const Saved saved = r.save(index);
     r.wrt(0, [dim, saved](const Tensor& g) { return scatter(g, dim, saved(), 0); });
     if (source.defined()) {

@@ -5,6 +5,7 @@
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/index/indexing.h"
 #include "flambeau/ops/layers/batching.h"
+#include "flambeau/ops/one_step.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 
@@ -116,7 +117,9 @@ void reduce_into(const Tensor& self, int64_t dim, const Tensor& index, const Ten
   const NoGrad off;
   const Tensor window = make_alias(self);
   if (!include_self && index.numel() > 0) {
-    scatter_(window, dim, index, neutral(reduce, self.dtype()));
+    const Tensor cleared = make_alias(self);
+    cleared->version = nullptr;  // two steps, one write
+    scatter_(cleared, dim, index, neutral(reduce, self.dtype()));
   }
   const WriteMode modes[] = {WriteMode::add, WriteMode::multiply, WriteMode::add,
                              WriteMode::maximum, WriteMode::minimum};
@@ -139,7 +142,14 @@ Tensor scatter_reduce_(const Tensor& self, int64_t dim, const Tensor& index, con
   const Reduce kind = parse_reduce(reduce);
   check_no_overlap("scatter_reduce_", self, src);
   const bool extreme = kind == Reduce::amax || kind == Reduce::amin;
-  const bool compares = extreme && index.numel() > 0;  // of nothing there is an extreme anywhere
+  const bool compares = extreme && index.numel() > 0;    // of nothing there is an extreme anywhere
+  if (compares && !include_self && self.is_complex()) {  // as in PyTorch, before it is refused
+    const NoGrad off;
+    const Tensor cleared = make_alias(self);
+    cleared->version = nullptr;
+    const double infinity = std::numeric_limits<double>::infinity();
+    scatter_(cleared, dim, index, kind == Reduce::amax ? -infinity : infinity);
+  }
   compute_dtype("scatter_reduce",
                 compares               ? dtypes::RealBool
                 : kind == Reduce::mean ? dtypes::Numeric
@@ -207,7 +217,8 @@ Tensor index_reduce(const Tensor& input, int64_t dim, const Tensor& index, const
 }
 
 }  // namespace
-OP(index_reduce, "index_reduce(input, dim, index, source, reduce, *, include_self=True)",
+OP((one_step<index_reduce, "index_reduce">),
+   "index_reduce(input, dim, index, source, reduce, *, include_self=True)",
    "A copy of input whose slices along dim, named by index, are combined with those of source.",
    along)
 OP_METHOD(index_reduce_, "index_reduce_(self, dim, index, source, reduce, *, include_self=True)",

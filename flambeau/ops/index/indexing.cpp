@@ -39,10 +39,15 @@ struct Axis {
 
 // Everything a kernel needs to know about an indexing expression.
 struct Targets {
-  Dims shape;      // of the result
-  Tensor window;   // the indexed tensor over that shape, still where it is indexed
-  Tensor offsets;  // in bytes, over that shape, still elsewhere
+  Dims shape;           // of the result
+  Tensor window;        // the indexed tensor over that shape, still where it is indexed
+  Tensor offsets;       // in bytes, over that shape, still elsewhere
+  bool spread = false;  // whether there are dimensions that are not indexed, of a size beside 1
 };
+
+// What is done at the targets: one value is written by brackets, or another thing, or it is done
+// along one dimension.
+enum class Use { writes_one, other, along };
 
 class Indexing {
  public:
@@ -68,7 +73,7 @@ class Indexing {
 
   // `check` looks at the shape of the result before any index is read.
   template <class Check>
-  Targets finish(const IndexedDim& rules, const Check& check, bool brackets = true) {
+  Targets finish(const IndexedDim& rules, const Check& check, Use use) {
     while (dim_ < self_.dim()) add({});
     broadcast();
     const auto indexed = [](const Axis& axis) { return axis.index.defined(); };
@@ -87,7 +92,8 @@ class Indexing {
     };
     // The strides that the offsets would have if they were reshaped to lie between dimensions of
     // size 1: with those of the window they say in which order the result lies.
-    int64_t single = checked_numel(common_);
+    int64_t single = 1;
+    for (const int64_t size : common_) single *= std::max<int64_t>(size, 1);
     if (at == 0) {
       add_offsets();
       single = 1;
@@ -99,14 +105,18 @@ class Indexing {
       }
       if (indexed(axes_[i])) continue;
       targets.shape.push_back(axes_[i].size);
+      targets.spread |= axes_[i].size != 1;
       window_strides.push_back(axes_[i].stride);
       offset_strides.push_back(axes_[i].size == 1 ? single : 0);
     }
     CHECK(static_cast<int64_t>(targets.shape.size()) <= max_dims, RuntimeError,
           "index: a tensor can have at most {} dimensions", max_dims);
     const bool none = checked_numel(targets.shape) == 0;
-    if (brackets) check_not_empty();
+    if (use == Use::other) check_not_empty();
     check(targets.shape);
+    // As in PyTorch, a write to more than the nothing that is there is no matter of its indices.
+    CHECK(use != Use::writes_one || none || self_.numel() > 0, RuntimeError,
+          "index_put_: a tensor of shape {} has no elements to write to", self_.sizes());
     targets.window = make_alias(self_, targets.shape, window_strides, self_.offset());
     // As in PyTorch, indices that lead nowhere are not looked at.
     const Tensor at_targets =
@@ -219,12 +229,12 @@ class Indexing {
 constexpr auto any_shape = [](IntSpan) {};
 
 template <class Check = decltype(any_shape)>
-Targets targets_of(const Tensor& self, const std::vector<Tensor>& indices,
+Targets targets_of(const Tensor& self, const std::vector<Tensor>& indices, Use use,
                    const Check& check = any_shape) {
   const NoGrad off;
   Indexing indexing(self);
   for (const Tensor& index : indices) indexing.add(index);
-  return indexing.finish(python_rules, check);
+  return indexing.finish(python_rules, check, use);
 }
 
 // One index along one dimension of a tensor that has at least one.
@@ -234,13 +244,18 @@ Targets targets_along(const Tensor& self, int64_t dim, const Tensor& index,
   Indexing indexing(self);
   for (int64_t d = 0; d < dim; ++d) indexing.add({});
   indexing.add(index);
-  return indexing.finish(rules, any_shape, false);
+  return indexing.finish(rules, any_shape, Use::along);
 }
 
 // Into `out` where it is given, else into a new tensor in the order of dimensions of the source.
 Tensor read(const char* op, const Targets& targets, Tensor out = {}) {
   const DType dtype = targets.window.dtype();
   const Operand inputs[] = {targets.window, targets.offsets};
+  if (!out.defined() && targets.spread && checked_numel(targets.shape) == 0) {
+    const Tensor* operands[] = {&targets.window, &targets.offsets};
+    out = make_strided(targets.shape, common_strides(targets.shape, operands, 2), dtype,
+                       targets.window.device());
+  }
   TensorIter iter;
   iter.build({op, false, false}, &out, &dtype, 1, inputs, 2, dtype);
   kernels::index_read(out.device_type(), iter);
@@ -298,12 +313,12 @@ Tensor read_at(const char* op, const Tensor& self, const std::vector<Tensor>& in
     kernels::masked_select(self.device_type(), self, indices[0], out);
     return out;
   }
-  return read(op, targets_of(self, indices));
+  return read(op, targets_of(self, indices, Use::other));
 }
 
 void write_at(const char* op, const Tensor& self, const std::vector<Tensor>& indices,
               const Tensor& values, WriteMode mode) {
-  write(op, targets_of(self, indices), values, mode);
+  write(op, targets_of(self, indices, Use::other), values, mode);
 }
 
 Tensor read_along(const char* op, const Tensor& self, int64_t dim, const Tensor& index,
@@ -405,7 +420,9 @@ Tensor index_put_(const Tensor& self, const std::vector<Tensor>& indices, const 
   for (const Tensor& index : indices) {
     if (index.defined()) check_no_overlap("index_put_", self, index);
   }
-  const Targets targets = targets_of(self, indices, [&](IntSpan shape) {
+  const Use use =
+      values.dim() == 0 && values.dtype() == self.dtype() ? Use::writes_one : Use::other;
+  const Targets targets = targets_of(self, indices, use, [&](IntSpan shape) {
     CHECK(can_broadcast_to(values.sizes(), shape), RuntimeError,
           "shape mismatch: value tensor of shape {} cannot be broadcast to indexing result of "
           "shape {}",
@@ -443,7 +460,7 @@ OP(index_put, "index_put(input, indices, values, accumulate=False)",
    "A copy of input with values written (or added) at the positions that indices name.",
    cuda_widest | no_out)
 OP_METHOD(index_put_, "index_put_(self, indices, values, accumulate=False)",
-          "Writes (or adds) values at the positions that indices name.")
+          "Writes (or adds) values at the positions that indices name.", cpp_by_hand)
 
 // --- Inside vmap
 // ---------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ Tensor index_of_slices(const char* op, const Tensor& self, int64_t dim, const Te
 Tensor nonzero_flat(const Tensor& input);
 // The same as coordinates: (rank, n).
 Tensor nonzero_columns(const Tensor& input);
+// Whether several elements are one place in memory, as those of an expanded tensor are.
+bool overlaps_itself(const Tensor& tensor);
 // Several elements of an expanded tensor are one place in memory: what is written there is unclear.
 void warn_if_expanded(const char* op, const Tensor& self);
 // Raises where it is certain that values lie in the memory of the target.

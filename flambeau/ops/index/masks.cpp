@@ -8,6 +8,7 @@
 #include "flambeau/kernels/scan.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/index/indexing.h"
+#include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 #include "flambeau/tensor/shape.h"
@@ -60,13 +61,6 @@ void record_fill(Record& r, const Tensor& mask) {
   r.wrt(1, [saved](const Tensor& g) { return sum(where(saved(), g, 0)); });
 }
 
-bool overlaps_itself(const Tensor& tensor) {
-  for (int64_t d = 0; d < tensor.dim(); ++d) {
-    if (tensor->sizes[d] > 1 && tensor->strides[d] == 0) return true;
-  }
-  return false;
-}
-
 const char* fill_name(const Operand& value) {
   return value.is_tensor() ? "masked_fill.1" : "masked_fill";
 }
@@ -90,6 +84,13 @@ void check_no_overlap(const char* op, const Tensor& target, const Tensor& values
       "refer to a single memory location. Please clone() the tensor before performing the "
       "operation.",
       op);
+}
+
+bool overlaps_itself(const Tensor& tensor) {
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    if (tensor->sizes[d] > 1 && tensor->strides[d] == 0) return true;
+  }
+  return false;
 }
 
 void warn_if_expanded(const char* op, const Tensor& self) {
@@ -135,6 +136,23 @@ OP(masked_fill, "masked_fill(input, mask, value)", "A copy of input with value w
 OP_METHOD(masked_fill_, "masked_fill_(self, mask, value)", "Writes value where mask is true.",
           elementwise | takes_nested)
 
+// A value that each sample has one of is no single one.
+static bool batch_masked_fill(Batching& batch, Result& result) {
+  if (!batch.is_batched(2)) return batch_elementwise(batch, result);
+  const Tensor input = batch.tensor(0);
+  const int64_t rank = std::max(batch.rank(0), batch.rank(1));
+  const Tensor value = tensor_op("to", {aligned(batch, batch.tensor(2), rank), input.dtype()});
+  result.form = Result::Form::tensor;
+  result.tensor = tensor_op(
+      "where", {aligned(batch, batch.tensor(1), rank), value, aligned(batch, input, rank)});
+  return true;
+}
+static bool batch_masked_fill_(Batching& batch, Result& result) {
+  return !batch.is_batched(2) && batch_elementwise(batch, result);
+}
+BATCH(masked_fill, batch_masked_fill)
+BATCH(masked_fill_, batch_masked_fill_)
+
 Tensor masked_select(const Tensor& input, const Tensor& mask) {
   REDIRECT(masked_select, input, mask)
   CHECK(mask.dtype() == DType::bool_, RuntimeError,
@@ -169,22 +187,20 @@ void scatter_by_number(const Tensor& self, const Tensor& mask, const Tensor& sou
   copy_(self, where(chosen, values, self));
 }
 
-// What PyTorch's loop reads where self is its own source: an element that stands before the one
-// that is written may have been written already.
-bool shares_window(const Tensor& self, const Tensor& source) {
-  return self.storage() == source.storage() && self.offset() == source.offset() &&
-         self.sizes() == source.sizes() && self.strides() == source.strides();
-}
-Tensor in_order_of_writes(const Tensor& source, const Tensor& written) {
-  const Tensor flat = reshape(clone(source, MemoryFormat::contiguous), -1);
-  const auto* at = written.data<int64_t>();
-  const auto size = static_cast<size_t>(flat.item_size());
-  auto* bytes = static_cast<char*>(flat.raw());
-  for (int64_t k = 0; k < written.numel(); ++k) {
-    std::memmove(bytes + static_cast<size_t>(at[k]) * size, bytes + static_cast<size_t>(k) * size,
+// Where the source shares memory with self, what is read may have been written already: elements go
+// one after the other, as in PyTorch.
+void scatter_shared(const Tensor& self, const Tensor& positions, const Tensor& source) {
+  const int64_t extent = storage_extent(self.sizes(), self.strides());
+  const Tensor all = make_alias(arange(0, extent, 1, Options()), self.sizes(), self.strides(), 0);
+  const Tensor targets = index_select(reshape(all, -1), 0, positions);
+  const auto* at = targets.data<int64_t>();
+  const auto size = static_cast<size_t>(self.item_size());
+  auto* to = static_cast<char*>(self.raw());
+  const auto* from = static_cast<const char*>(source.raw());
+  for (int64_t k = 0; k < positions.numel(); ++k) {
+    std::memmove(to + static_cast<size_t>(at[k]) * size, from + static_cast<size_t>(k) * size,
                  size);
   }
-  return index_select(flat, 0, written);
 }
 
 Tensor masked_scatter_(const Tensor& self, const Tensor& mask, const Tensor& source) {
@@ -207,10 +223,12 @@ Tensor masked_scatter_(const Tensor& self, const Tensor& mask, const Tensor& sou
     CHECK(count <= source.numel(), RuntimeError,
           "masked_scatter: Number of elements of source < number of ones in mask ({} < {})",
           source.numel(), count);
-    const Tensor read =
-        shares_window(self, source) ? in_order_of_writes(source, positions) : source;
-    const Tensor values = narrow(reshape(apart_from(self, read), -1), 0, 0, count);
-    write_at("masked_scatter_", window, {expand(mask, self.sizes())}, values, WriteMode::assign);
+    if (self.storage() == source.storage()) {
+      scatter_shared(window, positions, contiguous(source));
+    } else {
+      const Tensor values = narrow(reshape(source, -1), 0, 0, count);
+      write_at("masked_scatter_", window, {expand(mask, self.sizes())}, values, WriteMode::assign);
+    }
   }
   self.bump_version("masked_scatter_");
   if (Record r = Record::in_place("masked_scatter", self, {source})) {
@@ -287,7 +305,7 @@ std::variant<Tensor, std::vector<Tensor>> nonzero_op(const Tensor& input, bool a
 }  // namespace
 OP(nonzero_op, "nonzero(input, *, as_tuple=False)",
    "The positions of the elements that are not zero: a row each, or a vector per dimension.",
-   dynamic_shape)
+   dynamic_shape | out_drops | cpp_by_hand)
 OP(nonzero, "argwhere.nonzero.default(input)",
    "The positions of the elements that are not zero, a row each.", no_out)
 OP_FUNCTION(nonzero_tuple, "where(condition)",

@@ -193,6 +193,8 @@ Tensor index_fill_(const Tensor& self, int64_t dim, const Tensor& index, const O
         "index_fill_(): Expected dtype int64 for index, got {}", index.dtype());
   const Tensor vector = vector_index("index_fill_", index, self);
   const Tensor target = with_dims(self);
+  CHECK(target.size(dim) > 0 || vector.numel() == 0, RuntimeError,
+        "index_fill_: dimension {} of a tensor of shape {} has nothing to fill", dim, self.sizes());
   const bool complex =
       value.is_tensor() ? value.tensor().is_complex() : value.scalar().is_complex();
   CHECK(!complex || self.is_complex(), RuntimeError,

@@ -91,6 +91,9 @@ bool batch_at_index(Batching& batch, Result& result);
 // The sum over everything but the first dimension.
 Tensor sum_samples(const Tensor& x);
 
+// All samples, with ones between the batch and the dimensions of a sample, up to `rank` of these.
+Tensor aligned(const Batching& batch, const Tensor& one, int64_t rank);
+
 // By the kind of the op (vmap_kinds.cpp).
 bool batch_elementwise(Batching& batch, Result& result);
 bool batch_by_kind(Batching& batch, Result& result);

@@ -1,19 +1,14 @@
 // How the kinds of ops (OpDef::Flags) are computed for all samples of a batch at once.
 #include <algorithm>
-#include <array>
 
 #include "flambeau/base/check.h"
 #include "flambeau/ops/layers/batching.h"
 
 namespace flambeau {
-namespace {
-
-int arity(const Batching& batch) { return batch.call().op().arity; }
 
 // --- Element by element
 // ----------------------------------------------------------------------------
 
-// All samples, with ones between the batch and the dimensions of a sample, up to `rank` of these.
 Tensor aligned(const Batching& batch, const Tensor& one, int64_t rank) {
   Tensor samples = batch.samples(one);
   if (!batch.is_batched(one) || one.dim() == rank) return samples;
@@ -22,6 +17,10 @@ Tensor aligned(const Batching& batch, const Tensor& one, int64_t rank) {
   for (const int64_t n : one.sizes()) size.push_back(n);
   return reshape_to(samples, size);
 }
+
+namespace {
+
+int arity(const Batching& batch) { return batch.call().op().arity; }
 
 // What samples of no dimensions promote to: a batch of them would count as more.
 std::optional<DType> promoted(const Batching& batch) {
@@ -39,9 +38,27 @@ std::optional<DType> promoted(const Batching& batch) {
   return differ && zero_dim ? std::optional(type.get()) : std::nullopt;
 }
 
+// Two operands of different ranks, or a number and a tensor of none, promote as single samples do:
+// PyTorch asks the first of them, which must be there.
+void check_has_first(const Batching& batch) {
+  const Tensor a = batch.tensor(0), b = arity(batch) > 1 ? batch.tensor(1) : Tensor();
+  const bool has_number = (!a.defined() || !b.defined()) && arity(batch) > 1;
+  if (batch.call().in_place() || (has_number && !batch.call().family.has(OpDef::wraps_numbers)))
+    return;
+  const auto asks = [&](const Tensor& one, const Tensor& other) {
+    return batch.is_batched(one) && one.dim() == 0 && !batch.is_batched(other);
+  };
+  const bool ranks_differ =
+      a.defined() && b.defined() && a.dim() != b.dim() &&
+      ((batch.is_batched(a) && a.dim() == 0) || (batch.is_batched(b) && b.dim() == 0));
+  CHECK(!(arity(batch) > 1 && (ranks_differ || asks(a, b) || asks(b, a))), IndexError,
+        "{}: index 0 out of range for a batch of no samples", batch.name());
+}
+
 }  // namespace
 
 bool batch_elementwise(Batching& batch, Result& result) {
+  if (batch.size() == 0) check_has_first(batch);
   int64_t rank = 0;
   for (int i = 0; i < arity(batch); ++i) {
     if (const Tensor one = batch.tensor(i); one.defined()) rank = std::max(rank, one.dim());
@@ -69,10 +86,9 @@ namespace {
 // ------------------------------------------------------------------------------
 
 int dim_parameter(const Batching& batch) {
-  for (const char* name : {"dim", "dims", "axis", "dimension"}) {
-    if (const int i = batch.find(name); i >= 0) return i;
-  }
-  return -1;
+  const std::vector<Parameter>& parameters = batch.call().overload.parameters;
+  const auto found = std::ranges::find_if(parameters, &Parameter::is_dim);
+  return found == parameters.end() ? -1 : static_cast<int>(found - parameters.begin());
 }
 
 Dims all_dims(int64_t rank) {
@@ -195,27 +211,23 @@ bool along(Batching& batch, Result& result) {
 // --- Shapes
 // ----------------------------------------------------------------------------------------
 
-// Dimensions by the names that views give them; sizes get the batch in front.
+// Dimensions are one further back, or an order of all of them; sizes get the batch in front.
 bool reshapes(Batching& batch, Result& result) {
   if (!batch.only(0)) return false;
   const int64_t rank = batch.rank(0);
-  constexpr std::array dim_names = {"dim",       "dim0",      "dim1",    "dim2",
-                                    "dimension", "start_dim", "end_dim", "axis0",
-                                    "axis1",     "axis",      "source",  "destination"};
   batch.use_samples();
   for (int i = 1; i < arity(batch); ++i) {
-    const std::string& name = batch.call().overload.parameters[i].name;
-    const bool is_size = name == "size" || name == "shape";
+    const Parameter& parameter = batch.call().overload.parameters[i];
     if (!batch.given(i)) continue;
-    if (name == "dims") {  // an order of all dimensions
+    if (parameter.name == "dims") {
       Dims order = shifted(dims_at(batch, i), rank);
       order.insert(order.begin(), 0);
       batch.rewrite().set(i, order);
-    } else if (std::ranges::find(dim_names, name) != dim_names.end()) {
+    } else if (parameter.is_dim) {
       if (rank == 0) return false;
       set_dims(batch, i, shifted(dims_at(batch, i), rank));
-    } else if (is_size && batch.kind(i) == Kind::ints) {
-      Dims size = batch.ints(name);
+    } else if (parameter.is_size) {
+      Dims size = batch.ints(parameter.name);
       size.insert(size.begin(), batch.size());
       batch.rewrite().set(i, size);
     }

@@ -5,6 +5,7 @@
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/linalg/linalg.h"
+#include "flambeau/ops/one_step.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
 
@@ -170,7 +171,7 @@ Triple linalg_lu(const Tensor& a, bool pivot) {
   auto [lu, pivots, info] = lu_factor_checked("linalg.lu", a, pivot, false);
   return lu_unpack(lu, pivots, true, pivot);  // without exchanges P is an empty tensor
 }
-OP_FUNCTION(linalg_lu, "linalg_lu(A, *, pivot=True) -> (P, L, U)",
+OP_FUNCTION((one_step<linalg_lu, "linalg_lu">), "linalg_lu(A, *, pivot=True) -> (P, L, U)",
             "The matrices P, L and U with A = P L U.", event(2))
 
 // --- Solutions --------------------------------------------------------------------------------
@@ -203,8 +204,8 @@ bool is_vector_case(const Tensor& a, const Tensor& b) {
 }
 
 void check_solve(std::string_view op, const Tensor& a, const Tensor& b, bool left, bool vector) {
-  check_float(op, a);
   check_square(op, a);
+  check_float(op, a);
   check_alike(op, a, b, "A", "B");
   CHECK(b.dim() >= 1, RuntimeError, "{}: The input tensor B must have at least 2 dimensions.", op);
   CHECK(left || !vector, RuntimeError,
@@ -286,7 +287,8 @@ Tensor linalg_lu_solve(const Tensor& lu, const Tensor& pivots, const Tensor& b, 
   }
   return solve_factored(lu, pivots, b, batch, left, adjoint);
 }
-OP_FUNCTION(linalg_lu_solve, "linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False)",
+OP_FUNCTION((one_step<linalg_lu_solve, "linalg_lu_solve">),
+            "linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False)",
             "The solution of A X = B (or X A = B) from the LU factors of A.", event(2, 1, 2))
 
 Tensor lu_solve(const Tensor& b, const Tensor& lu, const Tensor& pivots) {
@@ -297,14 +299,14 @@ Tensor lu_solve(const Tensor& b, const Tensor& lu, const Tensor& pivots) {
       "a future PyTorch release. Note that torch.linalg.lu_solve has its arguments reversed.");
   return linalg_lu_solve(lu, pivots, b, true, false);
 }
-OP(lu_solve, "lu_solve(input, LU_data, LU_pivots)",
+OP((one_step<lu_solve, "linalg_lu_solve">), "lu_solve(input, LU_data, LU_pivots)",
    "The solution of A X = input from the LU factors of A.", cpu_exact | event(2, 2, 1))
 
 // --- Inverses ---------------------------------------------------------------------------------
 
 Pair inverse_with(std::string_view op, const Tensor& a, bool check_errors) {
-  check_float("linalg.inv", a, false);
   check_square("linalg.inv", a);
+  check_float("linalg.inv", a, false);
   Tensor out = copy_columns(a);
   Tensor info = make_info(batch_of(a), a.device());
   if (out.numel() > 0) kernels::matrix_inverse(a.device_type(), out, info);
@@ -367,8 +369,8 @@ Tensor cofactors(const Tensor& a, const Tensor& det) {
 }
 
 Tensor det_checked(const char* op, const Tensor& a) {
-  check_float(op, a);
   check_square(op, a);
+  check_float(op, a);
   auto [lu, pivots, info] = factor(a);
   Tensor out = make_tensor(batch_of(a), a.dtype(), a.device());
   kernels::determinant(a.device_type(), lu, pivots, out);
@@ -386,8 +388,8 @@ OP(linalg_det, "det._linalg_det.default(input)", "The determinant of square matr
    event(2) | no_out | composed)
 
 Pair slogdet_checked(const char* op, const Tensor& a) {
-  check_float(op, a);
   check_square(op, a);
+  check_float(op, a);
   auto [lu, pivots, info] = factor(a);
   Tensor sign = make_tensor(batch_of(a), a.dtype(), a.device());
   Tensor logabs = make_tensor(batch_of(a), to_real(a.dtype()), a.device());

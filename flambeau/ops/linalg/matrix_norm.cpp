@@ -84,11 +84,11 @@ Tensor matrix_norm_named(const Tensor& a, std::string_view ord, IntSpan dim, boo
 OP_FUNCTION(matrix_norm_number,
             "linalg_matrix_norm(A, ord, dim=(-2, -1), keepdim=False, *, dtype=None)",
             "The norm of matrices of order 1, 2, inf or one of their negatives.",
-            casts_real | cuda_exact | reduces | composed)
+            casts_real | cuda_exact | reduces | composed | out_records)
 OP_FUNCTION(matrix_norm_named,
             "linalg_matrix_norm(A, ord='fro', dim=(-2, -1), keepdim=False, *, dtype=None)",
             "The norm of matrices called ord: 'fro', or 'nuc', the sum of singular values.",
-            casts_real | cuda_exact | reduces | composed)
+            casts_real | cuda_exact | reduces | composed | out_records)
 
 Dims both_dims(const Tensor& a) { return a.dim() == 2 ? Dims{0, 1} : Dims{-2, -1}; }
 
@@ -123,9 +123,10 @@ Tensor norm_named(const Tensor& a, std::string_view ord, std::optional<IntSpan> 
 }
 OP_FUNCTION(norm, "linalg_norm(A, ord=None, dim=None, keepdim=False, *, dtype=None)",
             "The norm of vectors or of matrices, as the number of dimensions says.",
-            casts_real | cuda_exact | composed)
+            casts_real | cuda_exact | composed | out_records)
 OP_FUNCTION(norm_named, "linalg_norm(A, ord, dim=None, keepdim=False, *, dtype=None)",
-            "The norm of matrices called ord: 'fro' or 'nuc'.", casts_real | cuda_exact | composed)
+            "The norm of matrices called ord: 'fro' or 'nuc'.",
+            casts_real | cuda_exact | composed | out_records)
 
 Tensor nuclear_norm(const Tensor& input, bool keepdim) {
   return linalg_matrix_norm(input, std::string_view("nuc"), Dims{-2, -1}, keepdim, std::nullopt);

@@ -6,6 +6,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/linalg/linalg.h"
+#include "flambeau/ops/one_step.h"
 
 namespace flambeau {
 namespace {
@@ -34,9 +35,9 @@ Tensor matrix_power(const Tensor& a, int64_t n) {
   }
 }
 OP_FUNCTION(matrix_power, "linalg_matrix_power(A, n)", "The n-th power of square matrices.",
-            casts_out | composed | event(2))
+            casts_out | composed | event(2) | out_records)
 OP(matrix_power, "matrix_power(input, n)", "The n-th power of square matrices.",
-   casts_out | composed | event(2))
+   casts_out | composed | event(2) | out_records)
 
 // --- Exponentials -----------------------------------------------------------------------------
 
@@ -96,8 +97,8 @@ Tensor exp_value(const Tensor& a) {
 }
 
 Tensor matrix_exp(const Tensor& a) {
-  check_float("linalg.matrix_exp", a);
   check_square("linalg.matrix_exp", a);
+  check_float("linalg.matrix_exp", a);
   Tensor out = exp_value(a);
   if (Record r{"linalg_matrix_exp", out, {a}}) {
     // The derivative in a direction G stands above the diagonal of exp [[A, G], [0, A]].
@@ -206,7 +207,7 @@ Tensor tensorinv(const Tensor& a, int64_t ind) {
 }
 OP_FUNCTION(tensorinv, "linalg_tensorinv(A, ind=2)",
             "The inverse of a tensor, taken as a matrix whose rows are its first ind dimensions.",
-            casts_out | cpu_exact | composed)
+            casts_out | cpu_exact | composed | out_records)
 
 Tensor tensorsolve(const Tensor& a, const Tensor& b, std::optional<IntSpan> dims) {
   Tensor x = a;
@@ -227,7 +228,8 @@ Tensor tensorsolve(const Tensor& a, const Tensor& b, std::optional<IntSpan> dims
   return reshape(linalg_solve(reshape(x, {columns, columns}), reshape(b, {columns}), true), shape);
 }
 OP_FUNCTION(tensorsolve, "linalg_tensorsolve(A, B, dims=None)",
-            "The X with tensordot(A, X, X.ndim) = B.", casts_out | cpu_exact | composed)
+            "The X with tensordot(A, X, X.ndim) = B.",
+            casts_out | cpu_exact | composed | out_records)
 
 Tensor vander(const Tensor& x, std::optional<int64_t> n) {
   CHECK(x.dtype() != DType::bool_ && !dtypes::Reduced.has(x.dtype()), NotImplementedError,
@@ -269,14 +271,14 @@ OP_FUNCTION(linalg_matmul, "linalg_matmul(input, other)", "The product of matric
             composed)
 
 Tensor trace(const Tensor& input) {
-  CHECK(input.dim() == 2, RuntimeError, "trace: expected a matrix, but got tensor with dim {}",
-        input.dim());
   CHECK(input.dtype() != DType::bool_ || !input.device().is_cpu(), NotImplementedError,
         "\"trace\" not implemented for 'Bool'");
+  CHECK(input.dim() == 2, RuntimeError, "trace: expected a matrix, but got tensor with dim {}",
+        input.dim());
   return sum(diagonal(input, 0, 0, 1));
 }
-OP(trace, "trace(input)", "The sum of the elements on the diagonal of a matrix.",
-   autocast_exact | no_out)
+OP((one_step<trace, "trace">), "trace(input)",
+   "The sum of the elements on the diagonal of a matrix.", autocast_exact | no_out)
 
 Tensor ordered_vander(const Tensor& x, std::optional<int64_t> n, bool increasing) {
   CHECK(x.dim() == 1, RuntimeError, "x must be a one-dimensional tensor. Got {}", x.sizes());

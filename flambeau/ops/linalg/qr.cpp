@@ -1,6 +1,7 @@
 // QR factors and products of Householder reflections.
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/linalg/linalg.h"
+#include "flambeau/ops/one_step.h"
 
 namespace flambeau {
 namespace {
@@ -61,8 +62,8 @@ Tensor qr_gradient(const Tensor& g_q, const Tensor& g_r, const Tensor& q, const 
 }
 
 Pair linalg_qr(const Tensor& a, std::string_view mode) {
-  check_float("linalg.qr", a);
   check_matrix("linalg.qr", a);
+  check_float("linalg.qr", a);
   CHECK(mode == "reduced" || mode == "complete" || mode == "r", RuntimeError,
         "qr received unrecognized mode '{}' but expected one of 'reduced' (default), 'r', or "
         "'complete'",
@@ -163,7 +164,8 @@ Tensor linalg_householder_product(const Tensor& a, const Tensor& tau) {
   if (q.numel() > 0) kernels::householder_product(a.device_type(), q, contiguous(tau));
   return q;
 }
-OP_FUNCTION(linalg_householder_product, "linalg_householder_product(input, tau)",
+OP_FUNCTION((one_step<linalg_householder_product, "linalg_householder_product">),
+            "linalg_householder_product(input, tau)",
             "The first columns of a product of Householder reflections.",
             casts_out | cpu_exact | event(2, 1))
 OP([](const Tensor& input, const Tensor& tau) { return linalg_householder_product(input, tau); },
@@ -209,7 +211,7 @@ Tensor ormqr(const Tensor& input, const Tensor& tau, const Tensor& other, bool l
   }
   return c;
 }
-OP(ormqr, "ormqr(input, tau, other, left=True, transpose=False)",
+OP((one_step<ormqr, "ormqr">), "ormqr(input, tau, other, left=True, transpose=False)",
    "The product of other and the matrix Q whose reflections input and tau describe.",
    cpu_exact | event(2, 1, 2))
 

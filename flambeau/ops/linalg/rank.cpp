@@ -215,7 +215,7 @@ Tensor cond(const Tensor& a, const std::optional<Scalar>& p) {
 }
 OP_FUNCTION(cond, "linalg_cond(A, p=None)",
             "The condition number: a norm of a matrix times that of its inverse.",
-            casts_out | cpu_exact | event(2))
+            casts_out | cpu_exact | event(2) | out_records)
 Tensor cond_named(const Tensor& a, std::string_view p) {
   CHECK(a.dim() >= 2, RuntimeError,
         "linalg.cond: The input tensor must have at least 2 dimensions.");
@@ -223,7 +223,7 @@ Tensor cond_named(const Tensor& a, std::string_view p) {
   return by_inverse(format("linalg.cond(ord={})", p).c_str(), a, p);
 }
 OP_FUNCTION(cond_named, "linalg_cond(A, p)", "The condition number in the norm called p.",
-            casts_out | cpu_exact | event(2))
+            casts_out | cpu_exact | event(2) | out_records)
 
 // --- Least squares ----------------------------------------------------------------------------
 

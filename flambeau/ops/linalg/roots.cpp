@@ -18,8 +18,8 @@ Tensor over_sums(const Tensor& x, const Tensor& s) {
 Tensor roots_of(const Tensor& l) { return sqrt(clamp(l, Scalar(0.0), std::nullopt)); }
 
 Tensor matrix_sqrth(const Tensor& a) {
-  check_float("linalg.matrix_sqrth", a, false);
   check_square("linalg.matrix_sqrth", a);
+  check_float("linalg.matrix_sqrth", a, false);
   const auto [l, v] = linalg_eigh(detach(a), "L");
   const Tensor roots = roots_of(l);
   Tensor out = matmul(scale_columns(v, to(roots, v.dtype())), mH(v));
@@ -65,8 +65,8 @@ Tensor polar_gradient(const Tensor& g_u, const Tensor& g_h, const Tensor& w, con
 }
 
 Pair polar(const Tensor& a) {
-  check_float("linalg.polar", a);
   check_matrix("linalg.polar", a);
+  check_float("linalg.polar", a);
   CHECK(a.size(-2) >= a.size(-1), RuntimeError,
         "linalg.polar: input must have at least as many rows as columns, but got {} by {} matrices",
         a.size(-2), a.size(-1));

@@ -5,6 +5,7 @@
 #include "flambeau/base/warn.h"
 #include "flambeau/kernels/join.h"
 #include "flambeau/ops/linalg/linalg.h"
+#include "flambeau/ops/one_step.h"
 #include "flambeau/ops/redirect.h"
 
 namespace flambeau {
@@ -131,8 +132,8 @@ Tensor cholesky_gradient(const Tensor& g_l, const Tensor& l) {
 }
 
 Pair cholesky_with(const char* op, const Tensor& a, bool upper, bool check_errors) {
-  check_float("linalg.cholesky", a);
   check_square("linalg.cholesky", a);
+  check_float("linalg.cholesky", a);
   Tensor l = copy_columns(a);
   Tensor info = make_info(batch_of(a), a.device());
   if (l.numel() > 0) kernels::cholesky(a.device_type(), l, info, upper);
@@ -230,7 +231,7 @@ Tensor cholesky_inverse(const Tensor& input, bool upper) {
   }
   return x;
 }
-OP(cholesky_inverse, "cholesky_inverse(input, upper=False)",
+OP((one_step<cholesky_inverse, "cholesky_inverse">), "cholesky_inverse(input, upper=False)",
    "The inverse of a positive-definite matrix, from its Cholesky factor.",
    casts_out | cpu_exact | event(2))
 
@@ -262,7 +263,7 @@ Triple linalg_ldl_factor_ex(const Tensor& a, bool hermitian, bool check_errors) 
 OP_FUNCTION(linalg_ldl_factor_ex,
             "linalg_ldl_factor_ex(A, *, hermitian=False, check_errors=False) -> (LD, pivots, info)",
             "The factors of a symmetric matrix A = L D L^T in one matrix, and what failed.",
-            event(2))
+            event(2) | out_fails)
 
 Pair linalg_ldl_factor(const Tensor& a, bool hermitian) {
   auto [ld, pivots, info] = linalg_ldl_factor_ex(a, hermitian, false);
@@ -270,7 +271,7 @@ Pair linalg_ldl_factor(const Tensor& a, bool hermitian) {
   return {ld, pivots};
 }
 OP_FUNCTION(linalg_ldl_factor, "linalg_ldl_factor(A, *, hermitian=False) -> (LD, pivots)",
-            "The factors of a symmetric matrix A = L D L^T in one matrix.", event(2))
+            "The factors of a symmetric matrix A = L D L^T in one matrix.", event(2) | out_fails)
 
 Tensor linalg_ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b, bool hermitian) {
   constexpr const char* op = "torch.linalg.ldl_solve";
@@ -303,7 +304,7 @@ Tensor linalg_ldl_solve(const Tensor& ld, const Tensor& pivots, const Tensor& b,
   return x;
 }
 OP_FUNCTION(linalg_ldl_solve, "linalg_ldl_solve(LD, pivots, B, *, hermitian=False)",
-            "The solution of A X = B from the LDL factors of A.", event(2, 1, 2))
+            "The solution of A X = B from the LDL factors of A.", event(2, 1, 2) | out_fails)
 
 }  // namespace
 }  // namespace flambeau

@@ -309,8 +309,11 @@ void drop_single(Term& a, Term& b, const bool* needed) {
   }
 }
 
-// The products of batches of matrices; to layers they are those of matmul.
+// The products of batches of matrices; to layers they are those of matmul, of which dispatch modes
+// see bmm for a single one too, as in PyTorch.
 Tensor products(const Tensor& a, const Tensor& b) {
+  if (active_layers & Active::dispatch && a.dim() == 2 && b.dim() == 2)
+    return squeeze(bmm(unsqueeze(a, 0), unsqueeze(b, 0)), int64_t{0});
   REDIRECT(matmul, a, b)
   CHECK(a.dtype() == b.dtype(), RuntimeError, "expected scalar type {} but found {}",
         dtype_legacy_name(a.dtype()), dtype_legacy_name(b.dtype()));
@@ -492,7 +495,8 @@ static Tensor tensordot(const Tensor& input, const Tensor& other, IntSpan dims_s
   return reshape(mm(left, right), shape);
 }
 OP_FUNCTION(tensordot, "tensordot(input, other, dims_self, dims_other)",
-            "The sum of products over pairs of dimensions of two tensors.", composed | cuda_widest)
+            "The sum of products over pairs of dimensions of two tensors.",
+            composed | cuda_widest | out_records)
 
 static Tensor inner(const Tensor& input, const Tensor& other) {
   if (input.dim() == 0 || other.dim() == 0) return mul(input, other);
@@ -505,7 +509,7 @@ static Tensor inner(const Tensor& input, const Tensor& other) {
   return tensordot(input, other, int64_t{-1}, int64_t{-1});
 }
 OP(inner, "inner(input, other)", "The sum of products over the last dimension of both.",
-   composed | cuda_widest)
+   composed | cuda_widest | out_records)
 
 static Tensor kron(const Tensor& input, const Tensor& other) {
   const int64_t rank = std::max(input.dim(), other.dim());

@@ -6,6 +6,7 @@
 
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/one_step.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/redirect.h"
 
@@ -371,7 +372,8 @@ static Tensor vdot(const Tensor& input, const Tensor& other) {
   check_dot("vdot", input, other);
   return dot(maybe_conj(input), other);
 }
-OP(vdot, "vdot(input, other)", "The dot product of the conjugate of input with other.", cuda_widest)
+OP((one_step<vdot, "vdot">), "vdot(input, other)",
+   "The dot product of the conjugate of input with other.", cuda_widest)
 
 static Tensor outer(const Tensor& input, const Tensor& vec2) {
   CHECK(input.dim() == 1, RuntimeError, "outer: Expected 1-D argument self, but got {}-D",
@@ -543,8 +545,16 @@ static Tensor matmul_steps(const Tensor& input, const Tensor& other) {
   if (left == 1 && right == 1) return dot(input, other);
   if (left == 2 && right == 1) return tensor_op("mv", {input, other});
   if (left == 2 && right == 2) return mm(input, other);
-  if (left == 1) return squeeze(matmul_steps(unsqueeze(input, 0), other), int64_t{-2});
-  if (right == 1) return squeeze(matmul_steps(input, unsqueeze(other, -1)), int64_t{-1});
+  if (left == 1 && right == 2) return squeeze(mm(unsqueeze(input, 0), other), int64_t{0});
+  if (left == 1) return matmul_steps(transpose(other, -2, -1), input);
+  if (right == 1) {
+    const Tensor product = tensor_op("mv", {reshape(input, {-1, input.size(-1)}), other});
+    return tensor_op("_unsafe_view", {product, input.sizes().first(left - 1)});
+  }
+  if (left == 2 && input.requires_grad()) {  // a sum over the batch less in backward
+    const Tensor product = matmul_steps(transpose(other, -2, -1), transpose(input, 0, 1));
+    return transpose(product, -2, -1);
+  }
   const int64_t rows = input.size(-2), shared = input.size(-1), columns = other.size(-1);
   if (right == 2) {
     const Tensor product = mm(reshape(input, {-1, shared}), other);

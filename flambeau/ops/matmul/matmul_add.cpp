@@ -6,6 +6,7 @@
 #include "flambeau/ops/layers/call_op.h"
 #include "flambeau/ops/layers/dispatch.h"
 #include "flambeau/ops/matmul/matmul.h"
+#include "flambeau/ops/one_step.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/redirect.h"
 
@@ -157,15 +158,21 @@ bool activates_in_kernel(const Tensor& input, const Tensor& mat1, const Tensor& 
 Tensor addmm_activation(const Tensor& input, const Tensor& mat1, const Tensor& mat2,
                         const Scalar& beta, const Scalar& alpha, bool use_gelu) {
   addmm_of(input, mat1, mat2, beta, alpha);  // checks
-  if (!activates_in_kernel(input, mat1, mat2, beta)) return {};
-  Tensor out = make_tensor({mat1.size(0), mat2.size(1)}, mat1.dtype(), mat1.device());
-  bool done = false;
-  kernels::gemm_activation(mat1.device_type(), out, input, mat1, mat2, alpha, use_gelu, done);
-  return done ? out : Tensor();
+  if (activates_in_kernel(input, mat1, mat2, beta)) {
+    Tensor out = make_tensor({mat1.size(0), mat2.size(1)}, mat1.dtype(), mat1.device());
+    bool done = false;
+    kernels::gemm_activation(mat1.device_type(), out, input, mat1, mat2, alpha, use_gelu, done);
+    if (done) return out;
+  }
+  const Tensor sum = addmm(input, mat1, mat2, beta, alpha);
+  if (!use_gelu) return tensor_op("relu", {sum});
+  return tensor_op("_nn_gelu", {sum, mat1.device().is_cuda() ? "tanh" : "none"});
 }
-OP_FUNCTION(addmm_activation,
-            "_addmm_activation(input, mat1, mat2, *, beta=1, alpha=1, use_gelu=False)",
-            "relu, or gelu in its form with tanh, of addmm in one kernel; None if there is none.")
+OP_FUNCTION(
+    addmm_activation, "_addmm_activation(input, mat1, mat2, *, beta=1, alpha=1, use_gelu=False)",
+    "relu, or gelu, of addmm, in one kernel where there is one. On CUDA gelu is in its form "
+    "with tanh, as PyTorch has it there.",
+    composed)
 
 // --- baddbmm and addbmm --------------------------------------------------------------------------
 
@@ -231,7 +238,7 @@ Tensor addbmm_(const Tensor& self, const Tensor& batch1, const Tensor& batch2, c
   const auto [a, b] = contract_batch(batch1, batch2);
   return addmm_(self, a, b, beta, alpha);
 }
-OP(addbmm, "addbmm(input, batch1, batch2, *, beta=1, alpha=1)",
+OP((one_step<addbmm, "addbmm">), "addbmm(input, batch1, batch2, *, beta=1, alpha=1)",
    "beta * input + alpha * the sum of the products of a batch.", numbers_first | autocast_low)
 OP_METHOD(addbmm_, "addbmm_(self, batch1, batch2, *, beta=1, alpha=1)", "addbmm into self.",
           numbers_first)
@@ -253,7 +260,7 @@ Tensor addmv(const Tensor& input, const Tensor& mat, const Tensor& vec, const Sc
   const Tensor column = input.dim() == 0 ? input : unsqueeze(input, 1);
   return squeeze(addmm(column, mat, unsqueeze(vec, 1), beta, alpha), 1);
 }
-OP_INPLACE(addmv, "addmv(input, mat, vec, *, beta=1, alpha=1)",
+OP_INPLACE((one_step<addmv, "addmv">), "addmv(input, mat, vec, *, beta=1, alpha=1)",
            "beta * input + alpha * (mat @ vec). With beta 0, input is ignored.",
            numbers_first | cuda_low)
 
@@ -289,7 +296,7 @@ Tensor addr(const Tensor& input, const Tensor& vec1, const Tensor& vec2, const S
       input.dtype() == DType::bool_ && vec1.dtype() == DType::bool_ && vec2.dtype() == DType::bool_;
   return logical ? to(result, DType::bool_) : result;
 }
-OP_INPLACE(addr, "addr(input, vec1, vec2, *, beta=1, alpha=1)",
+OP_INPLACE((one_step<addr, "addr">), "addr(input, vec1, vec2, *, beta=1, alpha=1)",
            "beta * input + alpha * outer(vec1, vec2). With beta 0, input is ignored.",
            casts_out | numbers_first | cuda_low)
 
@@ -371,10 +378,9 @@ OP_FUNCTION(linear, "linear(input, weight, bias=None)", "input @ weight.T + bias
 
 // What PyTorch makes of it.
 static Tensor linear_steps(const Tensor& input, const Tensor& weight, const Tensor& bias) {
-  if (weight.dim() != 2) return {};
+  if (weight.dim() != 2 || input.dim() == 0) return {};
   if (!bias.defined()) return matmul(input, t(weight));
   if (input.dim() == 2) return tensor_op("addmm", {bias, input, t(weight)});
-  if (input.dim() < 2) return add(matmul(input, t(weight)), bias);
   Dims sizes = input.sizes().dims();
   const Tensor product = linear_steps(reshape(input, {-1, sizes.back()}), weight, bias);
   sizes.back() = weight.size(0);

@@ -478,9 +478,27 @@ static Tensor conv_transpose_steps(const Tensor& input, const Tensor& weight, co
   return tensor_op("convolution", {input, weight, bias, each(stride, Rank), each(padding, Rank),
                                    each(dilation, Rank), true, each(output_padding, Rank), groups});
 }
+template <size_t Rank>
+static Tensor conv_named_steps(const Tensor& input, const Tensor& weight, const Tensor& bias,
+                               IntSpan stride, std::string_view padding, IntSpan dilation,
+                               int64_t groups) {
+  const bool same = padding == "same";
+  const bool strided = std::any_of(stride.begin(), stride.end(), [](int64_t s) { return s != 1; });
+  if ((!same && padding != "valid") || (same && strided)) return {};
+  Dims zeros = each(dilation, Rank);
+  for (size_t d = 0; d < Rank; ++d) {
+    const int64_t total = same ? zeros[d] * (weight.sizes()[d + 2] - 1) : 0;
+    if (total % 2 != 0) return {};  // one zero more on one side
+    zeros[d] = total / 2;
+  }
+  return conv_steps<Rank>(input, weight, bias, stride, zeros, dilation, groups);
+}
 STEPS(conv1d, conv_steps<1>)
 STEPS(conv2d, conv_steps<2>)
 STEPS(conv3d, conv_steps<3>)
+STEPS(conv1d, conv_named_steps<1>)
+STEPS(conv2d, conv_named_steps<2>)
+STEPS(conv3d, conv_named_steps<3>)
 STEPS(conv_transpose1d, conv_transpose_steps<1>)
 STEPS(conv_transpose2d, conv_transpose_steps<2>)
 STEPS(conv_transpose3d, conv_transpose_steps<3>)

@@ -4,6 +4,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/kernels/statistics.h"
 #include "flambeau/ops/creation/pinned.h"
+#include "flambeau/ops/one_step.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 
@@ -159,7 +160,7 @@ Tensor pdist(const Tensor& input, double p) {
   const Tensor all = distances_by_differences(input, input, p);
   return index_select(reshape(all, {-1}), 0, indices_of_pairs(n, input.device()));
 }
-OP_FUNCTION(pdist, "pdist._pdist_forward.default(input, p=2.0)",
+OP_FUNCTION((one_step<pdist, "pdist">), "pdist._pdist_forward.default(input, p=2.0)",
             "The p-distances of all pairs of rows of a matrix.", cuda_exact | no_out)
 
 }  // namespace

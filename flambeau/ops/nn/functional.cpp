@@ -9,9 +9,11 @@
 #include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/layers/call_op.h"
 #include "flambeau/ops/layers/dispatch.h"
+#include "flambeau/ops/one_step.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/random/random.h"
 #include "flambeau/ops/redirect.h"
+#include "flambeau/ops/steps.h"
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/strides.h"
 
@@ -105,19 +107,8 @@ OP_INPLACE(rrelu,
 Tensor xlogy_number(const Scalar& input, const Tensor& other) {
   return xlogy(Operand(input), other);
 }
-Tensor xlogy_number_into(const Scalar& input, const Tensor& other, const Tensor& out) {
-  const Tensor result = xlogy(Operand(input), other);
-  CHECK(can_cast(result.dtype(), out.dtype()), RuntimeError,
-        "xlogy: result type {} can't be cast to the desired output type {}",
-        dtype_legacy_name(result.dtype()), dtype_legacy_name(out.dtype()));
-  if (!(out.sizes() == result.sizes())) {
-    resize_tensor(out, result.sizes(), contiguous_strides(result.sizes()));
-  }
-  return copy_(out, result);
-}
 OP_FUNCTION(xlogy_number, "xlogy(self, other)", "A number times the logarithm of other.",
-            elementwise | in_special)
-OP_OUT(xlogy_number_into, "xlogy(self, other, *, out)")
+            casts_out | elementwise | in_special)
 
 // --- one_hot, distances --------------------------------------------------------------------------
 
@@ -142,7 +133,10 @@ Tensor one_hot(const Tensor& input, int64_t num_classes) {
     CHECK(num_classes > most, RuntimeError, "Class values must be smaller than num_classes.");
   }
   shape.push_back(num_classes);
-  return scatter_(zeros(shape, options_of(input)), -1, unsqueeze(input, -1), int64_t{1});
+  const Tensor out = zeros(shape, options_of(input));
+  scatter_(out, -1, unsqueeze(input, -1), int64_t{1});
+  count_steps(out, 1);  // the zeros
+  return out;
 }
 OP_FUNCTION(one_hot, "one_hot(input, num_classes=-1)",
             "A 1 at the place that each element names among zeros, in a new last dimension.",
@@ -222,7 +216,7 @@ Tensor linalg_cross(const Tensor& input, const Tensor& other, int64_t dim) {
   const auto component = [&](int i, int j) { return a[i] * b[j] - a[j] * b[i]; };
   return stack({component(1, 2), component(2, 0), component(0, 1)}, dim);
 }
-OP_FUNCTION(linalg_cross, "linalg_cross(input, other, *, dim=-1)",
+OP_FUNCTION((one_step<linalg_cross, "linalg_cross">), "linalg_cross(input, other, *, dim=-1)",
             "The vector product along a dimension of length 3.", picks | along)
 
 Tensor cross(const Tensor& input, const Tensor& other, std::optional<int64_t> dim) {
@@ -287,7 +281,7 @@ Tensor pixel_shuffle(const Tensor& input, int64_t upscale_factor) {
       reshape(permute(split, image.order({0, 3, 1, 4, 2})), image.shape(input, {c, h * f, w * f}));
   return own_copy(joined, input);
 }
-OP_FUNCTION(pixel_shuffle, "pixel_shuffle(input, upscale_factor)",
+OP_FUNCTION((one_step<pixel_shuffle, "pixel_shuffle">), "pixel_shuffle(input, upscale_factor)",
             "Moves channels into space: (C * r * r, H, W) becomes (C, H * r, W * r).",
             moves | takes_quantized | event(3) | no_out)
 
@@ -312,7 +306,8 @@ Tensor pixel_unshuffle(const Tensor& input, int64_t downscale_factor) {
       reshape(permute(split, image.order({0, 2, 4, 1, 3})), image.shape(input, {c * f * f, h, w}));
   return own_copy(joined, input);
 }
-OP_FUNCTION(pixel_unshuffle, "pixel_unshuffle(input, downscale_factor)",
+OP_FUNCTION((one_step<pixel_unshuffle, "pixel_unshuffle">),
+            "pixel_unshuffle(input, downscale_factor)",
             "Moves space into channels: (C, H * r, W * r) becomes (C * r * r, H, W).",
             moves | takes_quantized | event(3) | no_out)
 
@@ -330,7 +325,7 @@ Tensor channel_shuffle(const Tensor& input, int64_t groups) {
   shape.insert(shape.begin() + 2, channels / groups);
   return own_copy(reshape(transpose(reshape(input, shape), 1, 2), input.sizes()), input);
 }
-OP_FUNCTION(channel_shuffle, "channel_shuffle(input, groups)",
+OP_FUNCTION((one_step<channel_shuffle, "channel_shuffle">), "channel_shuffle(input, groups)",
             "Takes channels from each group in turn.", no_out)
 OP_FUNCTION(channel_shuffle, "native_channel_shuffle(input, groups)",
             "Another name of channel_shuffle.", moves | takes_quantized | no_out)
@@ -508,7 +503,14 @@ Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optiona
   }
   // PyTorch's autocast knows reflection in one and two dimensions only.
   const bool as_such = mode == "circular" || (mode == "reflect" && dims == 3);
-  return as_such ? padded_by_elements(input, pad, mode) : pad_by_elements(input, pad, mode);
+  const Tensor out =
+      as_such ? padded_by_elements(input, pad, mode) : pad_by_elements(input, pad, mode);
+  static constexpr const char* steps[][3] = {
+      {"replication_pad1d", "replication_pad2d", "replication_pad3d"},
+      {"reflection_pad1d", "reflection_pad2d", "reflection_pad3d"}};
+  const Tensor* const inputs[] = {&input};
+  if (mode != "circular") show_as_step(steps[mode == "reflect"][dims - 1], out, inputs, 1);
+  return out;
 }
 OP_FUNCTION(
     pad, "pad(input, pad, mode='constant', value=None)",

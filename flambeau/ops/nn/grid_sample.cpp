@@ -185,7 +185,7 @@ Tensor grid_sampler(const Tensor& input, const Tensor& grid, int64_t interpolati
     if (out.numel() != 0) kernels::grid_sample(out.device_type(), s.x, s.grid, out, how);
     out = detach(to(view(out, shape), input.dtype()));  // not a view of something hidden
   }
-  if (Record r{"grid_sampler", out, {input, grid}})
+  if (Record r{grid.dim() == 5 ? "grid_sampler_3d" : "grid_sampler_2d", out, {input, grid}})
     r.all(SampleRule{r.save(input), r.save(grid), how, r.wants(0), r.wants(1)});
   return out;
 }

@@ -1,7 +1,7 @@
 // Losses: nll_loss and cross-entropy with kernels of their own, and those that are an elementwise
-// function and a reduction. Reductions are numbers as PyTorch has them: 0 none, 1 mean, 2 sum.
+// function and a reduction.
+#include "flambeau/ops/nn/loss.h"
 #include "flambeau/autograd/record.h"
-#include "flambeau/kernels/nn.h"
 #include "flambeau/kernels/random.h"
 #include "flambeau/ops/elementwise/chunked_sum.h"
 #include "flambeau/ops/elementwise/elementwise.h"
@@ -9,12 +9,11 @@
 #include "flambeau/ops/layers/call_op.h"
 #include "flambeau/ops/layers/dispatch.h"
 #include "flambeau/ops/nn/norm.h"
+#include "flambeau/ops/one_step.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
-namespace {
-
 Reduction check_reduction(int64_t reduction) {
   CHECK(reduction >= 0 && reduction <= 2, ValueError, "{} is not a valid value for reduction",
         reduction);
@@ -25,6 +24,8 @@ Tensor reduced(const Tensor& loss, Reduction reduction) {
   if (reduction == Reduction::mean) return mean(loss, {}, false);
   return reduction == Reduction::sum ? sum(loss) : loss;
 }
+
+namespace {
 
 // --- nll_loss ------------------------------------------------------------------------------------
 
@@ -100,7 +101,13 @@ void check_class_weight(const Tensor& weight, int64_t classes) {
 
 void check_target(const Tensor& input, const Tensor& target) {
   CHECK(input.dim() >= 1, ValueError, "Expected 1 or more dimensions (got {})", input.dim());
+  const auto check_count = [&] {
+    CHECK(target.dim() >= 1 && input.sizes()[0] == target.sizes()[0], ValueError,
+          "Expected input batch_size ({}) to match target batch_size ({}).", input.sizes()[0],
+          target.dim() == 0 ? 1 : target.sizes()[0]);
+  };
   if (input.dim() <= 2) {
+    if (input.dim() == 2 && target.dim() > 0) check_count();
     CHECK(target.dim() <= 1, RuntimeError,
           "0D or 1D target tensor expected, multi-target not supported");
     CHECK(input.dim() == 1 ? target.dim() == 0 || target.numel() == 1
@@ -110,9 +117,7 @@ void check_target(const Tensor& input, const Tensor& target) {
   } else {
     Dims expected{input.sizes()[0]};
     for (int64_t d = 2; d < input.dim(); ++d) expected.push_back(input.sizes()[d]);
-    CHECK(target.dim() >= 1 && input.sizes()[0] == target.sizes()[0], ValueError,
-          "Expected input batch_size ({}) to match target batch_size ({}).", input.sizes()[0],
-          target.dim() == 0 ? 1 : target.sizes()[0]);
+    check_count();
     CHECK(target.sizes() == IntSpan(expected), RuntimeError, "Expected target size {}, got {}",
           expected, target.sizes());
   }
@@ -140,7 +145,10 @@ static Tensor nll_loss_nd(const Tensor& input, const Tensor& target, const Tenso
                   check_reduction(reduction), ignore_index};
   Tensor total_weight;
   const Tensor out = nll_forward(reshape(input, {samples, classes, inner}), c, total_weight);
-  return c.reduction == Reduction::none ? reshape(out, target.sizes()) : out;
+  const Tensor loss = c.reduction == Reduction::none ? reshape(out, target.sizes()) : out;
+  const Tensor* const inputs[] = {&input};
+  show_as_step(input.dim() > 2 ? "nll_loss2d" : "nll_loss", loss, inputs, 1);
+  return loss;
 }
 OP_FUNCTION(
     nll_loss_nd, "nll_loss_nd(input, target, weight=None, reduction=1, ignore_index=-100)",
@@ -220,7 +228,7 @@ Tensor fused_cross_entropy(const Tensor& input, const Tensor& target, Reduction 
     }
     if (out.dtype() != input.dtype() && !wide) out = to(out, input.dtype());
   }
-  if (Record r{"cross_entropy_loss", out, {input}}) {
+  if (Record r{"nll_loss", out, {input}}) {
     r.wrt(0, FusedRule{r.save(input), r.save(classes), log_sums, count, ignore_index, smoothing,
                        wide});
   }
@@ -373,8 +381,8 @@ Tensor mse_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
   };
   return reduced(squared_difference(number(input), number(target)), check_reduction(reduction));
 }
-OP_FUNCTION(mse_loss, "mse_loss(input, target, reduction=1)", "The squared difference.",
-            autocast_exact)
+OP_FUNCTION((one_step<mse_loss, "mse_loss">), "mse_loss(input, target, reduction=1)",
+            "The squared difference.", autocast_exact)
 
 Tensor l1_loss(const Tensor& input, const Tensor& target, int64_t reduction) {
   Tensor total = reduced_in_chunks(input, target, reduction, [](const Chunk& p) {
@@ -442,7 +450,8 @@ Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, int64_t reducti
   const Tensor loss = huber("smooth_l1_loss", input, target, beta);
   return reduced(beta == 1 ? loss : loss / beta, check_reduction(reduction));
 }
-OP_FUNCTION(smooth_l1_loss, "smooth_l1_loss(input, target, reduction=1, beta=1.0)",
+OP_FUNCTION((one_step<smooth_l1_loss, "smooth_l1_loss">),
+            "smooth_l1_loss(input, target, reduction=1, beta=1.0)",
             "Half the squared difference over beta where it is below beta, else the absolute one.",
             autocast_exact)
 
@@ -462,7 +471,8 @@ Tensor huber_loss(const Tensor& input, const Tensor& target, int64_t reduction, 
   const Tensor loss = huber("huber_loss", input, target, delta);
   return reduced(in_dtype_of("huber_loss", loss, input), check_reduction(reduction));
 }
-OP_FUNCTION(huber_loss, "huber_loss(input, target, reduction=1, delta=1.0)",
+OP_FUNCTION((one_step<huber_loss, "huber_loss">),
+            "huber_loss(input, target, reduction=1, delta=1.0)",
             "Half the squared difference where it is below delta, else linear in it.",
             autocast_exact)
 
@@ -495,7 +505,8 @@ Tensor binary_cross_entropy(const Tensor& input, const Tensor& target, const Ten
   if (weight.defined()) loss = to(loss * weight, input.dtype());
   return reduced(loss, check_reduction(reduction));
 }
-OP_FUNCTION(binary_cross_entropy, "binary_cross_entropy(input, target, weight=None, reduction=1)",
+OP_FUNCTION((one_step<binary_cross_entropy, "binary_cross_entropy">),
+            "binary_cross_entropy(input, target, weight=None, reduction=1)",
             "The cross-entropy of probabilities against targets in [0, 1].",
             cpu_exact | cuda_refused)
 
@@ -526,7 +537,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& input, const Tensor& targe
                  check_reduction(reduction));
 }
 OP_FUNCTION(
-    binary_cross_entropy_with_logits,
+    (one_step<binary_cross_entropy_with_logits, "binary_cross_entropy_with_logits">),
     "binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1)",
     "The cross-entropy of logits against targets in [0, 1].", autocast_exact | no_out)
 

@@ -2,27 +2,26 @@
 #include <cmath>
 #include <numbers>
 
-#include "flambeau/kernels/nn.h"
 #include "flambeau/ops/elementwise/chunked_sum.h"
+#include "flambeau/ops/elementwise/compose.h"
 #include "flambeau/ops/layers/batching.h"
+#include "flambeau/ops/nn/loss.h"
 #include "flambeau/ops/ops.h"
 
 namespace flambeau {
+Tensor at_least_zero(const Tensor& x) { return clamp_min(x, 0); }
+
 namespace {
-
-Tensor reduced(const Tensor& loss, int64_t reduction) {
-  CHECK(reduction >= 0 && reduction <= 2, ValueError, "{} is not a valid value for reduction",
-        reduction);
-  if (static_cast<Reduction>(reduction) == Reduction::mean) return mean(loss, {}, false);
-  return static_cast<Reduction>(reduction) == Reduction::sum ? sum(loss) : loss;
-}
-
-Tensor at_least_zero(const Tensor& x) { return clamp(x, Scalar(0), {}); }
 
 Tensor kl_div(const Tensor& input, const Tensor& target, int64_t reduction, bool log_target) {
   CHECK(input.is_floating() && target.is_floating(), RuntimeError,
         "kl_div: expected floating point input and target, but got {} and {}", input.dtype(),
         target.dtype());
+  constexpr int64_t batchmean = 3;
+  if (reduction == batchmean) {
+    const Tensor total = kl_div(input, target, 2, log_target);
+    return input.dim() > 0 ? total / input.size(0) : total;
+  }
   const bool adds_up = reduction == 1 || reduction == 2;
   if (adds_up && !log_target && sums_in_chunks(input, target)) {
     return sum_in_chunks(input, target, reduction == 1, [](const Chunk& p) {
@@ -36,9 +35,11 @@ Tensor kl_div(const Tensor& input, const Tensor& target, int64_t reduction, bool
                                  : target * log(where(target == 0, 1, target)) - target * input;
   return reduced(loss, reduction);
 }
-OP_FUNCTION(kl_div, "kl_div(input, target, reduction=0, *, log_target=False)",
-            "The pointwise Kullback-Leibler divergence of target from exp(input).",
-            autocast_exact | no_out | composed)
+OP_FUNCTION(
+    kl_div, "kl_div(input, target, reduction=0, *, log_target=False)",
+    "The pointwise Kullback-Leibler divergence of target from exp(input); reduction may also be "
+    "3, the sum over the size of the batch.",
+    autocast_exact | no_out | composed)
 
 Tensor poisson_nll_loss(const Tensor& input, const Tensor& target, bool log_input, bool full,
                         double eps, int64_t reduction) {

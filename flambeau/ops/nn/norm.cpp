@@ -8,6 +8,7 @@
 #include "flambeau/ops/layers/dispatch.h"
 #include "flambeau/ops/nn/double_backward.h"
 #include "flambeau/ops/nn/norm.h"
+#include "flambeau/ops/one_step.h"
 #include "flambeau/tensor/shape.h"
 
 namespace flambeau {
@@ -344,7 +345,7 @@ Tensor group_norm(const Tensor& input, int64_t num_groups, const Tensor& weight,
   }
   return out;
 }
-OP_FUNCTION(group_norm,
+OP_FUNCTION((one_step<group_norm, "native_group_norm">),
             "group_norm(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True)",
             "Normalizes groups of channels of each sample.", cuda_exact | no_out)
 

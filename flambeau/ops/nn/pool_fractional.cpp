@@ -2,6 +2,7 @@
 // channel, so that any output size can be had.
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/kernels/nn.h"
+#include "flambeau/ops/layers/call_op.h"
 #include "flambeau/ops/ops.h"
 
 namespace flambeau {
@@ -134,6 +135,58 @@ std::tuple<Tensor, Tensor> fractional_max_pool(const Tensor& input, IntSpan kern
 OP_FUNCTION(fractional_max_pool,
             "_fractional_max_pool(input, kernel_size, output_size, random_samples)",
             "Maxima of windows at pseudo-random distances, and their indices.", cpu_exact)
+
+// The same of sizes that may come as ratios, with samples drawn where none are given.
+std::tuple<Tensor, Tensor> drawn_fractional_pool(const char* op, int64_t rank, const Tensor& input,
+                                                 IntSpan kernel_size,
+                                                 std::optional<IntSpan> output_size,
+                                                 const std::vector<double>& output_ratio,
+                                                 const Tensor& random_samples) {
+  Dims size;
+  if (!output_size) {
+    CHECK(!output_ratio.empty(), ValueError,
+          "{} requires specifying either an output_size or an output_ratio", op);
+    CHECK(static_cast<int64_t>(output_ratio.size()) == rank, ValueError,
+          "{} requires output_ratio to either be a single Int or tuple of Ints, {} of them, but "
+          "got {}",
+          op, rank, output_ratio.size());
+    for (int64_t d = 0; d < rank; ++d) {
+      const auto length = static_cast<double>(input.size(d - rank));
+      size.push_back(static_cast<int64_t>(length * output_ratio[d]));
+    }
+  }
+  const auto check_length = [&](const char* name, IntSpan values) {
+    CHECK(static_cast<int64_t>(values.size()) == rank, RuntimeError,
+          "{}: {} must either be a single Int or tuple of {}Ints, but got {}", op, name,
+          rank == 3 ? "three " : "", values);
+  };
+  check_length("kernel_size", kernel_size);
+  if (output_size) size = output_size->dims();
+  check_length("output_size", size);
+  Tensor samples = random_samples;
+  if (!samples.defined()) {
+    const int64_t batch = input.dim() == rank + 1 ? 1 : input.size(0);
+    const Dims shape{batch, input.size(-rank - 1), rank};
+    samples = tensor_op("rand", {shape, std::nullopt, options_of(input)});
+  }
+  const Result pooled = call_op("_fractional_max_pool", {input, kernel_size, size, samples});
+  return {pooled.tensors[0], pooled.tensors[1]};
+}
+#define FRACTIONAL_POOL(name, rank)                                                                \
+  std::tuple<Tensor, Tensor> name(                                                                 \
+      const Tensor& input, IntSpan kernel_size, std::optional<IntSpan> output_size,                \
+      const std::vector<double>& output_ratio, const Tensor& random_samples) {                     \
+    return drawn_fractional_pool(#name, rank, input, kernel_size, output_size, output_ratio,       \
+                                 random_samples);                                                  \
+  }                                                                                                \
+  OP_FUNCTION(                                                                                     \
+      name, "_" #name "(input, kernel_size, output_size=None, output_ratio, random_samples=None)", \
+      "Maxima of windows at pseudo-random distances, and their indices; output_ratio "             \
+      "is empty where there is output_size.",                                                      \
+      composed | no_out)
+FRACTIONAL_POOL(fractional_max_pool2d, 2)
+FRACTIONAL_POOL(fractional_max_pool3d, 3)
+#undef FRACTIONAL_POOL
 
 }  // namespace
 }  // namespace flambeau

@@ -264,6 +264,20 @@ void quantize_weights(ResampleTable& table) {
   for (double& weight : table.weight) weight = std::round(weight * unit) / unit;
 }
 
+// The step as graphs show it: an operator a mode and number of dimensions.
+const char* step_name(std::string_view mode, bool antialias, size_t dims) {
+  static constexpr const char* nearest[] = {"upsample_nearest1d", "upsample_nearest2d",
+                                            "upsample_nearest3d"};
+  static constexpr const char* exact[] = {"upsample_nearest_exact1d", "upsample_nearest_exact2d",
+                                          "upsample_nearest_exact3d"};
+  static constexpr const char* linear[] = {"upsample_linear1d", "upsample_bilinear2d",
+                                           "upsample_trilinear3d"};
+  if (mode == "nearest") return nearest[dims - 1];
+  if (mode == "nearest-exact") return exact[dims - 1];
+  if (mode == "bicubic") return antialias ? "upsample_bicubic2d_aa" : "upsample_bicubic2d";
+  return antialias ? "upsample_bilinear2d_aa" : linear[dims - 1];
+}
+
 Tensor upsample(const Tensor& input, IntSpan size, const std::vector<double>& scales,
                 std::string_view mode, bool align_corners, bool antialias) {
   check_sizes(input, size);
@@ -285,8 +299,10 @@ Tensor upsample(const Tensor& input, IntSpan size, const std::vector<double>& sc
     x = resample_dim(x, dim, table, false);
     if (bytes && widens) x = clamp(floor(x + 0.5), Scalar(0), Scalar(255));
   }
-  if (widens) return to(x, dtype);
-  return x.is_same(input) ? clone(input, suggest_format(input)) : x;
+  const Tensor out = widens ? to(x, dtype) : x.is_same(input) ? clone(x, suggest_format(x)) : x;
+  const Tensor* const inputs[] = {&input};
+  show_as_step(step_name(mode, antialias, size.size()), out, inputs, 1);
+  return out;
 }
 OP_FUNCTION(upsample, "_upsample(input, size, scales, mode, align_corners=False, antialias=False)",
             "The spatial dimensions of input resampled to the given sizes.", cuda_exact)

@@ -74,7 +74,7 @@ Tensor softmax(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
 }
 OP(softmax, "softmax(input, dim, dtype=None)",
    "Rescales input along dim so that its elements are positive and sum to one.",
-   along | cuda_exact | in_special | takes_nested | composed)
+   along | cuda_exact | in_special | takes_nested | composed | out_fails)
 
 Tensor log_softmax(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
   REDIRECT(log_softmax, input, dim, dtype)
@@ -82,7 +82,7 @@ Tensor log_softmax(const Tensor& input, int64_t dim, std::optional<DType> dtype)
 }
 OP(log_softmax, "log_softmax(input, dim, dtype=None)",
    "The logarithm of softmax(input, dim), exact where softmax is close to zero.",
-   along | cuda_exact | in_special | composed)
+   along | cuda_exact | in_special | composed | out_fails)
 
 // What PyTorch makes of them.
 #define SOFTMAX_STEPS(name)                                                                        \

@@ -57,29 +57,21 @@ Tensor blank_like(const Tensor& input, std::optional<MemoryFormat> format, const
 
 // --- Uniform and normal numbers ------------------------------------------------------------------
 
-Tensor rand_out(IntSpan size, Generator* generator, const Tensor& out, const Options& options) {
-  Tensor result = prepare("rand", size, out, options, default_dtype());
-  draw_uniform(result, 0, 1, generator);
-  return finish("rand", result, out, options);
-}
 Tensor rand(IntSpan size, Generator* generator, const Options& options) {
-  return rand_out(size, generator, {}, options);
+  Tensor result = prepare("rand", size, {}, options, default_dtype());
+  draw_uniform(result, 0, 1, generator);
+  return finish("rand", result, {}, options);
 }
 OP_FUNCTION(rand, "rand(*size, *, generator=None, **options)",
             "A tensor of numbers drawn uniformly from [0, 1).", draws)
-OP_OUT(rand_out, "rand(*size, *, generator=None, out, **options)")
 
-Tensor randn_out(IntSpan size, Generator* generator, const Tensor& out, const Options& options) {
-  Tensor result = prepare("randn", size, out, options, default_dtype());
-  draw_normal(result, 0, 1, generator);
-  return finish("randn", result, out, options);
-}
 Tensor randn(IntSpan size, Generator* generator, const Options& options) {
-  return randn_out(size, generator, {}, options);
+  Tensor result = prepare("randn", size, {}, options, default_dtype());
+  draw_normal(result, 0, 1, generator);
+  return finish("randn", result, {}, options);
 }
 OP_FUNCTION(randn, "randn(*size, *, generator=None, **options)",
             "A tensor of samples of the standard normal distribution.", draws)
-OP_OUT(randn_out, "randn(*size, *, generator=None, out, **options)")
 
 Tensor rand_like(const Tensor& input, Generator* generator,
                  std::optional<MemoryFormat> memory_format, const Options& options) {
@@ -103,29 +95,19 @@ OP_FUNCTION(randn_like, "randn_like(input, *, generator=None, memory_format=None
 
 // --- Integers ------------------------------------------------------------------------------------
 
-Tensor randint_between_out(int64_t low, int64_t high, IntSpan size, Generator* generator,
-                           const Tensor& out, const Options& options) {
-  Tensor result = prepare("randint", size, out, options, DType::int64);
-  draw_integers(result, low, high, generator);
-  return finish("randint", result, out, options);
-}
-Tensor randint_below_out(int64_t high, IntSpan size, Generator* generator, const Tensor& out,
-                         const Options& options) {
-  return randint_between_out(0, high, size, generator, out, options);
-}
 Tensor randint_between(int64_t low, int64_t high, IntSpan size, Generator* generator,
                        const Options& options) {
-  return randint_between_out(low, high, size, generator, {}, options);
+  Tensor result = prepare("randint", size, {}, options, DType::int64);
+  draw_integers(result, low, high, generator);
+  return finish("randint", result, {}, options);
 }
 Tensor randint_below(int64_t high, IntSpan size, Generator* generator, const Options& options) {
-  return randint_between_out(0, high, size, generator, {}, options);
+  return randint_between(0, high, size, generator, options);
 }
 OP_FUNCTION(randint_below, "randint(high, size, *, generator=None, **options)",
             "A tensor of integers drawn uniformly from [0, high).", draws)
 OP_FUNCTION(randint_between, "randint.low(low, high, size, *, generator=None, **options)",
             "A tensor of integers drawn uniformly from [low, high).", draws)
-OP_OUT(randint_below_out, "randint(high, size, *, generator=None, out, **options)")
-OP_OUT(randint_between_out, "randint(low, high, size, *, generator=None, out, **options)")
 
 Tensor randint_like_between(const Tensor& input, int64_t low, int64_t high, Generator* generator,
                             std::optional<MemoryFormat> memory_format, const Options& options) {
@@ -165,22 +147,17 @@ void check_permutation(int64_t n, DType dtype) {
   }
 }
 
-Tensor randperm_out(int64_t n, Generator* generator, const Tensor& out, const Options& options) {
-  compute_dtype("randperm", dtypes::Real,
-                out.defined() ? out.dtype() : options.dtype_or(DType::int64));
+Tensor randperm(int64_t n, Generator* generator, const Options& options) {
+  compute_dtype("randperm", dtypes::Real, options.dtype_or(DType::int64));
   const std::array<int64_t, 1> size{n};
-  Tensor result = prepare("randperm", {size.data(), 1}, out, options, DType::int64);
+  Tensor result = prepare("randperm", {size.data(), 1}, {}, options, DType::int64);
   if (!result.device().is_meta()) check_permutation(n, result.dtype());
   with_generator(result, generator,
                  [&](Generator& g) { kernels::permutation(result.device_type(), result, g); });
-  return finish("randperm", result, out, options);
-}
-Tensor randperm(int64_t n, Generator* generator, const Options& options) {
-  return randperm_out(n, generator, {}, options);
+  return finish("randperm", result, {}, options);
 }
 OP_FUNCTION(randperm, "randperm(n, *, generator=None, **options)",
             "A random permutation of the integers from 0 to n - 1.", draws)
-OP_OUT(randperm_out, "randperm(n, *, generator=None, out, **options)")
 
 // --- Normal samples of given mean and deviation --------------------------------------------------
 
@@ -253,15 +230,11 @@ Tensor normal_deviations(double mean, const Tensor& std, Generator* generator) {
 OP_FUNCTION(normal_deviations, "normal.float_Tensor(mean, std, *, generator=None)",
             "Samples of normal distributions of one mean and given standard deviations.", draws)
 
-Tensor normal_sized_out(double mean, double std, IntSpan size, Generator* generator,
-                        const Tensor& out, const Options& options) {
-  Tensor result = prepare("normal", size, out, options, default_dtype());
-  draw_normal(result, mean, std, generator);
-  return finish("normal", result, out, options);
-}
 Tensor normal_sized(double mean, double std, IntSpan size, Generator* generator,
                     const Options& options) {
-  return normal_sized_out(mean, std, size, generator, {}, options);
+  Tensor result = prepare("normal", size, {}, options, default_dtype());
+  draw_normal(result, mean, std, generator);
+  return finish("normal", result, {}, options);
 }
 OP_FUNCTION(normal_sized, "normal.float_float(mean, std, size, *, generator=None, **options)",
             "A tensor of samples of one normal distribution.", draws)
@@ -269,7 +242,6 @@ OP_FUNCTION(normal_sized, "normal.float_float(mean, std, size, *, generator=None
 OP_OUT(normal_each_out, "normal(mean, std, *, generator=None, out)")
 OP_OUT(normal_means_out, "normal(mean, std=1, *, generator=None, out)")
 OP_OUT(normal_deviations_out, "normal(mean, std, *, generator=None, out)")
-OP_OUT(normal_sized_out, "normal(mean, std, size, *, generator=None, out, **options)")
 
 }  // namespace
 }  // namespace flambeau

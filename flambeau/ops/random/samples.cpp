@@ -107,18 +107,5 @@ Tensor multinomial(const Tensor& input, int64_t num_samples, bool replacement,
 OP(multinomial, "multinomial(input, num_samples, replacement=False, *, generator=None)",
    "Indices drawn with the weights given by input, for each of its rows.", draws)
 
-Tensor multinomial_out(const Tensor& input, int64_t num_samples, bool replacement,
-                       Generator* generator, const Tensor& out) {
-  CHECK(out.dtype() == DType::int64, RuntimeError, "multinomial expects Long tensor out, got: {}",
-        dtype_legacy_name(out.dtype()));
-  const Tensor result = multinomial(input, num_samples, replacement, generator);
-  if (!(out.sizes() == result.sizes())) {
-    resize_tensor(out, result.sizes(), contiguous_strides(result.sizes()));
-  }
-  return copy_(out, result);
-}
-OP_OUT(multinomial_out,
-       "multinomial(input, num_samples, replacement=False, *, generator=None, out)")
-
 }  // namespace
 }  // namespace flambeau

@@ -347,7 +347,8 @@ Tensor histc(const Tensor& input, int64_t bins, const Scalar& min, const Scalar&
 }
 OP(histc, "histc(input, bins=100, min=0, max=0)",
    "How many elements lie in each of `bins` equal parts of a range; where min equals max, of the "
-   "range of the elements.")
+   "range of the elements.",
+   out_drops)
 
 using Pair = std::tuple<Tensor, Tensor>;
 
@@ -420,7 +421,8 @@ Pair histogram(const Tensor& input, const Tensor& bins, const Tensor& weight, bo
   return histogram_between(input, bins, weight, density, false);
 }
 OP(histogram, "histogram(input, bins, *, weight=None, density=False) -> (hist, bin_edges)",
-   "How many elements, or what weight of them, lie between neighbours of the given edges.")
+   "How many elements, or what weight of them, lie between neighbours of the given edges.",
+   out_fails)
 
 // `count` + 1 numbers from low to high, the ends exact.
 Tensor even_edges(int64_t count, Range range, const Tensor& like) {
@@ -462,7 +464,8 @@ Pair histogram_of_range(const Tensor& input, int64_t bins,
 OP(histogram_of_range,
    "histogram(input, bins=100, *, range=None, weight=None, density=False) -> (hist, bin_edges)",
    "How many elements, or what weight of them, lie in each of `bins` equal parts of a range, which "
-   "is that of the elements unless given.")
+   "is that of the elements unless given.",
+   out_fails)
 
 }  // namespace
 namespace {

@@ -120,14 +120,13 @@ OP(max_of_two, "max.other(input, other)", "The larger of input and other, elemen
    casts_out | reduces | takes_jagged | foreach | composed)
 OP(max_along, "max.dim(input, dim, keepdim=False) -> (values, indices)",
    "The largest elements along dim and the index of the first of each.",
-   casts_out | reduces | takes_jagged | foreach)
+   reduces | takes_jagged | foreach)
 OP(min_all, "min(input)", "The smallest element; NaN if there is one.",
    casts_out | reduces | takes_jagged)
 OP(min_of_two, "min.other(input, other)", "The smaller of input and other, element by element.",
    casts_out | reduces | takes_jagged | composed)
 OP(min_along, "min.dim(input, dim, keepdim=False) -> (values, indices)",
-   "The smallest elements along dim and the index of the first of each.",
-   casts_out | reduces | takes_jagged)
+   "The smallest elements along dim and the index of the first of each.", reduces | takes_jagged)
 
 }  // namespace
 
@@ -139,30 +138,12 @@ Tensor amin(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) {
   REDIRECT(amin, input, dim, keepdim)
   return extreme("amin", kernels::amin, input, dim, keepdim);
 }
-static void check_same_dtype(const char* op, const Tensor& input, const Tensor& out) {
-  CHECK(input.dtype() == out.dtype(), RuntimeError,
-        "{}(): Expected the dtype for input and out to match, but got {} for input's dtype and {} "
-        "for out's dtype.",
-        op, dtype_legacy_name(input.dtype()), dtype_legacy_name(out.dtype()));
-}
-static Tensor amax_out(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
-                       const Tensor& out) {
-  check_same_dtype("amax", input, out);
-  return write_result(out, amax(input, dim, keepdim));
-}
-static Tensor amin_out(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
-                       const Tensor& out) {
-  check_same_dtype("amin", input, out);
-  return write_result(out, amin(input, dim, keepdim));
-}
-OP_OUT(amax_out, "amax(input, dim=None, keepdim=False, *, out)")
-OP_OUT(amin_out, "amin(input, dim=None, keepdim=False, *, out)")
 OP(amax, "amax(input, dim=None, keepdim=False)",
    "The largest elements along the given dimensions; equal ones share the gradient.",
-   reduces | takes_jagged)
+   reduces | takes_jagged | out_repeats)
 OP(amin, "amin(input, dim=None, keepdim=False)",
    "The smallest elements along the given dimensions; equal ones share the gradient.",
-   reduces | takes_jagged)
+   reduces | takes_jagged | out_repeats)
 
 namespace {
 
@@ -195,23 +176,6 @@ Tensor argmin(const Tensor& input, std::optional<int64_t> dim, bool keepdim) {
   return index_of_extreme("argmin", kernels::min_index, input, dim, keepdim);
 }
 
-void check_index_dtype(const char* op, const Tensor& out) {
-  CHECK(out.dtype() == DType::int64, RuntimeError,
-        "{}(): Expected out tensor to have dtype {}, but got {} instead", op, DType::int64,
-        out.dtype());
-}
-Tensor argmax_out(const Tensor& input, std::optional<int64_t> dim, bool keepdim,
-                  const Tensor& out) {
-  check_index_dtype("argmax", out);
-  return write_result(out, argmax(input, dim, keepdim));
-}
-Tensor argmin_out(const Tensor& input, std::optional<int64_t> dim, bool keepdim,
-                  const Tensor& out) {
-  check_index_dtype("argmin", out);
-  return write_result(out, argmin(input, dim, keepdim));
-}
-OP_OUT(argmax_out, "argmax(input, dim=None, keepdim=False, *, out)")
-OP_OUT(argmin_out, "argmin(input, dim=None, keepdim=False, *, out)")
 OP(argmax, "argmax(input, dim=None, keepdim=False)",
    "The index of the first largest element, of all in row-major order or along dim.",
    reduces | takes_jagged | gives_bool)

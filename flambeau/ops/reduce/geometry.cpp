@@ -153,8 +153,8 @@ Tensor with_reduced_dims(const Tensor& reduced, IntSpan sizes, DimSet dims, bool
 }
 
 Tensor spread_back(const Tensor& reduced, IntSpan sizes, DimSet dims, bool keepdim) {
-  // A single value spreads without its dimensions being put back.
-  if (reduced.dim() == 0) return expand(reduced, sizes);
+  // A single value spreads without its dimensions being put back, unless they were named.
+  if (reduced.dim() == 0 && sizes.size() != 1) return expand(reduced, sizes);
   return expand(with_reduced_dims(reduced, sizes, dims, keepdim), sizes);
 }
 

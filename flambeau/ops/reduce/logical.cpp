@@ -5,6 +5,7 @@
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/reduce/reduce.h"
+#include "flambeau/ops/steps.h"
 
 namespace flambeau {
 namespace {
@@ -32,10 +33,11 @@ Tensor any_all(const Tensor& input) {
 Tensor any_along(const Tensor& input, std::optional<IntSpan> dim, bool keepdim) {
   return reduce_to_bool(kernels::any, input, reduced_dims(input, dim), keepdim);
 }
-OP(any_all, "any(input)", "Whether any element is not zero.", reduces | takes_jagged | gives_bool)
+OP(any_all, "any(input)", "Whether any element is not zero.",
+   reduces | takes_jagged | gives_bool | out_repeats)
 OP(any_along, "any.dim(input, dim=None, keepdim=False)",
    "Whether any element along the given dimensions is not zero.",
-   reduces | takes_jagged | gives_bool)
+   reduces | takes_jagged | gives_bool | out_repeats)
 
 Tensor all_all(const Tensor& input) {
   return reduce_to_bool(kernels::all, input, DimSet::all(input.dim()), false);
@@ -49,28 +51,22 @@ const Tensor& checked_out(const char* op, const Tensor& out) {
         "{} only supports bool tensor for result, got: {}", op, dtype_legacy_name(out.dtype()));
   return out;
 }
-Tensor any_all_out(const Tensor& input, const Tensor& out) {
-  return write_result(checked_out("any", out), any_all(input));
-}
 Tensor any_along_out(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
                      const Tensor& out) {
   return write_result(checked_out("any", out), any_along(input, dim, keepdim));
-}
-Tensor all_all_out(const Tensor& input, const Tensor& out) {
-  return write_result(checked_out("all", out), all_all(input));
 }
 Tensor all_along_out(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
                      const Tensor& out) {
   return write_result(checked_out("all", out), all_along(input, dim, keepdim));
 }
-OP_OUT(any_all_out, "any(input, *, out)")
 OP_OUT(any_along_out, "any(input, dim=None, keepdim=False, *, out)")
-OP_OUT(all_all_out, "all(input, *, out)")
 OP_OUT(all_along_out, "all(input, dim=None, keepdim=False, *, out)")
 
-OP(all_all, "all(input)", "Whether no element is zero.", reduces | takes_jagged | gives_bool)
+OP(all_all, "all(input)", "Whether no element is zero.",
+   reduces | takes_jagged | gives_bool | out_repeats)
 OP(all_along, "all.dim(input, dim=None, keepdim=False)",
-   "Whether no element along the given dimensions is zero.", reduces | takes_jagged | gives_bool)
+   "Whether no element along the given dimensions is zero.",
+   reduces | takes_jagged | gives_bool | out_repeats)
 
 Tensor count_nonzero(const Tensor& input, std::optional<IntSpan> dim) {
   return reduce_with(kernels::count_nonzero, readable(input), DimSet::of(dim, input.dim()), false,
@@ -137,7 +133,11 @@ Tensor isclose(const Tensor& input, const Tensor& other, double rtol, double ato
   CHECK(rtol >= 0, RuntimeError, "rtol must be greater than or equal to zero, but got {}", rtol);
   CHECK(atol >= 0, RuntimeError, "atol must be greater than or equal to zero, but got {}", atol);
   Tensor close = eq(input, other);
-  if (equal_nan && is_differentiable(input.dtype())) close = close | (isnan(input) & isnan(other));
+  int steps = 0;  // in which PyTorch writes into the first comparison
+  if (equal_nan && is_differentiable(input.dtype())) {
+    close = close | (isnan(input) & isnan(other));
+    count_steps(close, ++steps);
+  }
   if (rtol == 0 && atol == 0) return close;
   // Integers and bool are compared as floating-point numbers.
   const bool whole = is_integral(input.dtype(), true);
@@ -145,7 +145,9 @@ Tensor isclose(const Tensor& input, const Tensor& other, double rtol, double ato
   const Tensor b = whole ? to(other, DType::float64) : other;
   const Tensor allowed = abs(b) * rtol + atol;
   const Tensor distance = abs(a - b);
-  return close | (isfinite(distance) & (distance <= allowed));
+  const Tensor found = close | (isfinite(distance) & (distance <= allowed));
+  count_steps(found, steps + 1);
+  return found;
 }
 OP(isclose, "isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False)",
    "Whether each element of input differs from other by at most atol + rtol * |other|.",

@@ -4,6 +4,7 @@
 #include "flambeau/autograd/record.h"
 #include "flambeau/ops/elementwise/elementwise.h"
 #include "flambeau/ops/linalg/linalg.h"
+#include "flambeau/ops/one_step.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/reduce/reduce.h"
@@ -121,7 +122,7 @@ Tensor linalg_vector_norm(const Tensor& input, const Scalar& ord, std::optional<
 OP_FUNCTION(linalg_vector_norm,
             "linalg_vector_norm(x, ord=2, dim=None, keepdim=False, *, dtype=None)",
             "The norm of order ord of the elements, of all or along the given dimensions.",
-            casts_real | reduces | cuda_exact)
+            casts_real | reduces | cuda_exact | out_repeats)
 
 namespace {
 
@@ -142,16 +143,17 @@ Tensor norm_by_name(const Tensor& input, std::string_view p, std::optional<IntSp
 }
 OP(norm_by_number, "norm.ScalarOpt_dim(input, p=None, dim=None, keepdim=False, dtype=None)",
    "The norm of order p of the elements, of all or along the given dimensions.",
-   casts_real | reduces | cuda_exact | composed)
+   casts_real | reduces | cuda_exact | composed | out_repeats)
 OP(norm_by_name, "norm(input, p, dim=None, keepdim=False, dtype=None)",
    "The norm called p: 'fro', the root of the sum of squares, or 'nuc', the sum of singular "
    "values.",
-   casts_real | reduces | cuda_exact)
+   casts_real | reduces | cuda_exact | out_repeats)
 
 Tensor dist(const Tensor& input, const Tensor& other, const Scalar& p) {
   return linalg_vector_norm(input - other, p, std::nullopt, false, std::nullopt);
 }
-OP(dist, "dist(input, other, p=2)", "The p-norm of input - other.", cuda_exact | no_out)
+OP((one_step<dist, "dist">), "dist(input, other, p=2)", "The p-norm of input - other.",
+   cuda_exact | no_out)
 
 }  // namespace
 }  // namespace flambeau

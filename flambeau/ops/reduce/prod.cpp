@@ -59,18 +59,11 @@ Tensor prod_all(const Tensor& input, std::optional<DType> dtype) {
 Tensor prod_along(const Tensor& input, int64_t dim, bool keepdim, std::optional<DType> dtype) {
   return prod_over("prod.1", input, dim, keepdim, dtype);
 }
-// Unless told otherwise, what is written to `out` is multiplied in its dtype.
-Tensor prod_out(const Tensor& input, int64_t dim, bool keepdim, std::optional<DType> dtype,
-                const Tensor& out) {
-  CHECK(!dtype || *dtype == out.dtype(), RuntimeError,
-        "prod(): Expected out tensor to have dtype {}, but got {} instead", *dtype, out.dtype());
-  return write_result(out, prod_along(input, dim, keepdim, out.dtype()));
-}
-OP_OUT(prod_out, "prod(input, dim, keepdim=False, *, dtype=None, out)")
 OP(prod_all, "prod(input, *, dtype=None)", "The product of all elements.",
    reduces | autocast_exact | takes_jagged | no_out)
 OP(prod_along, "prod.dim_int(input, dim, keepdim=False, *, dtype=None)",
-   "The product of the elements along dim.", reduces | autocast_exact | takes_jagged)
+   "The product of the elements along dim.",
+   reduces | autocast_exact | takes_jagged | out_repeats | dtype_of_out)
 
 }  // namespace
 }  // namespace flambeau

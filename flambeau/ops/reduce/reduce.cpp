@@ -66,15 +66,7 @@ OP(sum_all, "sum(input, *, dtype=None)", "The sum of all elements.",
    reduces | cuda_exact | takes_jagged | takes_nested | no_out)
 OP(sum_dims, "sum.dim_IntList(input, dim, keepdim=False, *, dtype=None)",
    "The sum of the elements along the given dimensions.",
-   reduces | cuda_exact | takes_jagged | takes_nested)
-// Unless told otherwise, what is written to `out` is added up in its dtype.
-static Tensor sum_out(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
-                      std::optional<DType> dtype, const Tensor& out) {
-  CHECK(!dtype || *dtype == out.dtype(), RuntimeError,
-        "sum(): Expected out tensor to have dtype {}, but got {} instead", *dtype, out.dtype());
-  return write_result(out, sum(input, dim, keepdim, out.dtype()));
-}
-OP_OUT(sum_out, "sum(input, dim, keepdim=False, *, dtype=None, out)")
+   reduces | cuda_exact | takes_jagged | takes_nested | out_repeats | dtype_of_out)
 
 Tensor sum_to_size(const Tensor& input, IntSpan size) {
   REDIRECT(sum_to_size, input, size)
@@ -166,7 +158,7 @@ Tensor nansum(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
 }
 OP(nansum, "nansum(input, dim=None, keepdim=False, *, dtype=None)",
    "The sum of the elements that are not NaN, of all or along the given dimensions.",
-   casts_out | reduces)
+   casts_out | reduces | out_repeats)
 
 Tensor nanmean(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
                std::optional<DType> dtype) {

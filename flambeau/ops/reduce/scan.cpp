@@ -103,12 +103,7 @@ Tensor cumsum(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
   return finish_dtype(running_sum(x, dim, false), dtype);
 }
 OP(cumsum, "cumsum(input, dim, *, dtype=None)", "The sums of the elements up to each along dim.",
-   along | cuda_exact)
-// Unless told otherwise, what is written to `out` is added up in its dtype.
-Tensor cumsum_out(const Tensor& input, int64_t dim, std::optional<DType> dtype, const Tensor& out) {
-  return write_result(out, cumsum(input, dim, dtype ? *dtype : out.dtype()));
-}
-OP_OUT(cumsum_out, "cumsum(input, dim, *, dtype=None, out)")
+   along | cuda_exact | dtype_of_out)
 
 }  // namespace
 
@@ -118,22 +113,17 @@ Tensor cumprod(const Tensor& input, int64_t dim, std::optional<DType> dtype) {
   return finish_dtype(running_product(summands(input, dtype), dim), dtype);
 }
 OP(cumprod, "cumprod(input, dim, *, dtype=None)",
-   "The products of the elements up to each along dim.", along | cuda_exact)
+   "The products of the elements up to each along dim.", along | cuda_exact | dtype_of_out)
 
-// The gradient needs the input, which is about to be overwritten: it gets a copy.
-static Tensor cumprod_out(const Tensor& input, int64_t dim, std::optional<DType> dtype,
-                          const Tensor& out) {
-  return write_result(out, cumprod(input, dim, dtype ? *dtype : out.dtype()));
-}
-OP_OUT(cumprod_out, "cumprod(input, dim, *, dtype=None, out)")
 // Where nothing is left to multiply, of whatever dtype.
 static bool is_done(const Tensor& self, int64_t dim) {
   wrap_dim(dim, self.dim());
   return self.dtype() == DType::bool_ && (self.dim() == 0 || self.numel() == 0);
 }
+// The gradient needs the input, which is about to be overwritten: it gets a copy.
 static Tensor cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
   check_inplace("cumprod_", self);
-  if (!dtype && is_done(self, dim)) return self;
+  if (!dtype && is_done(self, dim)) return self.bump_version("cumprod_"), self;
   CHECK(dtype.value_or(self.dtype()) == self.dtype(), RuntimeError,
         "Bad in-place call: input tensor dtype {} and output tensor dtype {} should match",
         self.dtype(), *dtype);
@@ -143,7 +133,7 @@ static Tensor cumprod_(const Tensor& self, int64_t dim, std::optional<DType> dty
 }
 static Tensor cumsum_(const Tensor& self, int64_t dim, std::optional<DType> dtype) {
   check_inplace("cumsum_", self);
-  if (!dtype && is_done(self, dim)) return self;
+  if (!dtype && is_done(self, dim)) return self.bump_version("cumsum_"), self;
   CHECK(dtype.value_or(self.dtype()) == self.dtype(), RuntimeError,
         "Bad in-place call: input tensor dtype {} and output tensor dtype {} should match",
         self.dtype(), *dtype);
@@ -219,9 +209,9 @@ Pair cummin(const Tensor& input, int64_t dim) {
   return running_extreme("cummin", kernels::cummin, input, dim);
 }
 OP(cummax, "cummax(input, dim) -> (values, indices)",
-   "The largest element up to each along dim, and its index.", along)
+   "The largest element up to each along dim, and its index.", along | out_repeats)
 OP(cummin, "cummin(input, dim) -> (values, indices)",
-   "The smallest element up to each along dim, and its index.", along)
+   "The smallest element up to each along dim, and its index.", along | out_repeats)
 
 // --- Differences ---------------------------------------------------------------------------------
 
@@ -258,7 +248,8 @@ Tensor diff(const Tensor& input, int64_t n, int64_t dim, const Tensor& prepend,
   return x;
 }
 OP(diff, "diff(input, n=1, dim=-1, prepend=None, append=None)",
-   "The n-th differences of neighbours along dim.", casts_out | along | takes_jagged | composed)
+   "The n-th differences of neighbours along dim.",
+   casts_out | along | takes_jagged | composed | out_records)
 
 }  // namespace
 }  // namespace flambeau

@@ -11,14 +11,14 @@ namespace {
 
 using Pair = std::tuple<Tensor, Tensor>;
 
-Pair sort(const Tensor& input, int64_t dim, bool descending, std::optional<bool> /*stable*/) {
+Pair sort(const Tensor& input, int64_t dim, bool descending, std::optional<bool> stable) {
   dim = wrap_dim(dim, input.dim());
   CHECK(!input.is_complex(), TypeError, "sort(): Sort does not support complex dtypes, got {}",
         input.dtype());
   const Tensor x = detach(input);
   Tensor values = empty_like(x), indices = empty_like(x, DType::int64);
   kernels::sort(x.device_type(), x, values, indices, dim, descending);
-  record_selection("sort", input, dim, true, values, indices);
+  record_selection(stable.value_or(false) ? "sort.1" : "sort", input, dim, true, values, indices);
   return {values, indices};
 }
 OP(sort,

@@ -6,8 +6,10 @@
 #include "flambeau/base/warn.h"
 #include "flambeau/kernels/sort.h"
 #include "flambeau/kernels/statistics.h"
+#include "flambeau/ops/one_step.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/ops/reduce/reduce.h"
+#include "flambeau/ops/steps.h"
 
 namespace flambeau {
 namespace {
@@ -137,7 +139,11 @@ Tensor quantile_of(const QuantileCall& call, const Tensor& input, const Tensor& 
   } else if (!keepdim) {
     found = squeeze(found, IntSpan{along});
   }
-  return one ? squeeze(found, IntSpan{-1}) : movedim(found, IntSpan{-1}, IntSpan{0});
+  found = one ? squeeze(found, IntSpan{-1}) : movedim(found, IntSpan{-1}, IntSpan{0});
+  // PyTorch interpolates and moves the dimension in place.
+  const bool interpolates = call.interpolation == "linear" || call.interpolation == "midpoint";
+  count_steps(found, (interpolates ? 2 : 1) + (one ? 0 : 2));
+  return found;
 }
 
 Tensor checked_q(const QuantileCall& call, const Tensor& q) {
@@ -177,13 +183,14 @@ Tensor nanquantile_number(const Tensor& input, double q, std::optional<int64_t> 
   return quantile_of(call, input, q_number(call, input, q), dim, keepdim);
 }
 OP(quantile, "quantile(input, q, dim=None, keepdim=False, *, interpolation='linear')",
-   "The elements below which shares q of a row lie, one a value of q.", reduces | cpu_exact)
+   "The elements below which shares q of a row lie, one a value of q.",
+   reduces | cpu_exact | out_records)
 OP(quantile_number, "quantile(input, q, dim=None, keepdim=False, *, interpolation='linear')",
-   "The element below which a share q of a row lies.", reduces | cpu_exact)
+   "The element below which a share q of a row lies.", reduces | cpu_exact | out_records)
 OP(nanquantile, "nanquantile(input, q, dim=None, keepdim=False, *, interpolation='linear')",
-   "The quantiles of the elements that are not NaN.", reduces | cpu_exact)
+   "The quantiles of the elements that are not NaN.", reduces | cpu_exact | out_records)
 OP(nanquantile_number, "nanquantile(input, q, dim=None, keepdim=False, *, interpolation='linear')",
-   "The quantile of the elements that are not NaN.", reduces | cpu_exact)
+   "The quantile of the elements that are not NaN.", reduces | cpu_exact | out_records)
 
 // --- Covariance ----------------------------------------------------------------------------------
 
@@ -296,14 +303,14 @@ Tensor renorm(const Tensor& input, const Scalar& p, int64_t dim, const Scalar& m
   const Tensor factor = where(exceeds, bound / (norm + 1e-7), 1.0);
   return contiguous(input) * to(factor, to_real(input.dtype()));
 }
-OP_INPLACE(renorm, "renorm(input, p, dim, maxnorm)",
+OP_INPLACE((one_step<renorm, "renorm">), "renorm(input, p, dim, maxnorm)",
            "The slices along dim, scaled down where their p-norm exceeds maxnorm.", cuda_exact)
 
 // --- Numbers taken apart -------------------------------------------------------------------------
 
 std::tuple<Tensor, Tensor> frexp(const Tensor& input) {
   CHECK(input.is_floating(), RuntimeError, "torch.frexp() only supports floating-point dtypes");
-  Tensor outs[2];
+  Tensor outs[2] = {empty_like(input), empty_like(input, DType::int32)};
   const DType dtypes[] = {input.dtype(), DType::int32};
   const Operand inputs[] = {input};
   TensorIter iter;

@@ -135,7 +135,10 @@ Triple unique(const Tensor& input, bool /*sorted*/, bool return_inverse, bool re
   }
   const auto [values, order] = sorted_along(flat, 0);
   Runs runs(values, order, return_inverse, return_counts);
-  if (return_inverse) runs.inverse = reshape(runs.inverse, input.sizes());
+  if (return_inverse) {
+    runs.inverse->version = nullptr;  // of what was written while it was made
+    runs.inverse = reshape(runs.inverse, input.sizes());
+  }
   return recorded("unique2", input, {runs.firsts, runs.inverse, runs.counts});
 }
 OP_FUNCTION(unique, "_unique2(input, sorted=True, return_inverse=False, return_counts=False)",
@@ -242,6 +245,10 @@ Pair mode_by_kernel(const Tensor& input, int64_t dim, bool keepdim) {
 
 Pair mode(const Tensor& input, int64_t dim, bool keepdim) {
   dim = wrap_dim(dim, input.dim());
+  const bool free =
+      input.numel() == 0 || (input.dim() == 0 && !(grad_enabled() && input.requires_grad()));
+  CHECK(!input.is_complex() || free, NotImplementedError, "\"mode_cpu\" not implemented for '{}'",
+        dtype_legacy_name(input.dtype()));
   if (input.dim() == 0) {
     Tensor values = clone(detach(input));
     Tensor indices = zeros({}, {.dtype = DType::int64, .device = input.device()});
@@ -250,8 +257,6 @@ Pair mode(const Tensor& input, int64_t dim, bool keepdim) {
   }
   CHECK(input->sizes[dim] != 0, IndexError,
         "mode(): Expected reduction dim {} to have non-zero size.", dim);
-  CHECK(!input.is_complex() || input.numel() == 0, NotImplementedError,
-        "\"mode_cpu\" not implemented for '{}'", dtype_legacy_name(input.dtype()));
   if (input.numel() > 0 && (input.device().is_meta() || kernels::mode.filled(input.device_type())))
     return mode_by_kernel(input, dim, keepdim);
   const Tensor rows = contiguous(transpose(detach(input), dim, -1));

@@ -46,7 +46,7 @@ Tensor diagflat(const Tensor& input, int64_t offset) { return diag(reshape(input
 OP(diag_embed, "diag_embed(input, offset=0, dim1=-2, dim2=-1)",
    "Matrices of zeros whose diagonals are the last dimension of input.", no_out)
 OP(diag, "diag(input, diagonal=0)", "The diagonal of a matrix, or the matrix with that diagonal.",
-   composed)
+   composed | out_fails)
 OP(diagflat, "diagflat(input, offset=0)", "The matrix whose diagonal has the elements of input.",
    no_out | composed)
 
@@ -214,7 +214,9 @@ Tensor as_strided_scatter(const Tensor& input, const Tensor& src, IntSpan size, 
   Tensor out;
   {
     const NoGrad off;
-    out = replace_view("as_strided_scatter", input, src, view, MemoryFormat::contiguous);
+    out = replace_view("as_strided_scatter", input, src, [&](const Tensor& copy) {
+      return as_strided(copy, size, stride, storage_offset);
+    });
   }
   if (Record r{"as_strided_scatter", out, {input, src}}) {
     r.wrt(0, [view](const Tensor& g) {
@@ -230,7 +232,7 @@ Tensor as_strided_scatter(const Tensor& input, const Tensor& src, IntSpan size, 
 OP(select_scatter, "select_scatter(input, src, dim, index)",
    "A copy of input in which the slice at index of dim is src.", along | takes_quantized | no_out)
 OP(slice_scatter, "slice_scatter(input, src, dim=0, start=None, end=None, step=1)",
-   "A copy of input in which a slice of dim is src.", along | takes_quantized)
+   "A copy of input in which a slice of dim is src.", along | takes_quantized | out_fails)
 OP(diagonal_scatter, "diagonal_scatter(input, src, offset=0, dim1=0, dim2=1)",
    "A copy of input in which the diagonal is src.", no_out)
 OP(as_strided_scatter, "as_strided_scatter(input, src, size, stride, storage_offset=None)",

@@ -251,6 +251,7 @@ Tensor stack(const std::vector<Tensor>& tensors, int64_t dim) {
       sizes[dim] = first->sizes[dim];
       sizes.insert(sizes.begin() + dim, static_cast<int64_t>(tensors.size()));
       strides.insert(strides.begin() + dim, next_stride(strides[dim], first->sizes[dim]));
+      if (joined.numel() == 0) strides = contiguous_strides(sizes);
       out = make_alias(joined, sizes, strides, 0);
     }
   }

@@ -8,6 +8,7 @@
 #include "flambeau/kernels/statistics.h"
 #include "flambeau/ops/creation/pinned.h"
 #include "flambeau/ops/elementwise/elementwise.h"
+#include "flambeau/ops/index/indexing.h"
 #include "flambeau/ops/layers/batching.h"
 #include "flambeau/ops/redirect.h"
 #include "flambeau/ops/shape/views.h"
@@ -363,11 +364,16 @@ Tensor triangle(const char* op, const Tensor& input, int64_t diagonal, bool uppe
 Tensor triangle_(const char* op, const Tensor& self, int64_t diagonal, bool upper) {
   check_matrix(op, self);
   check_inplace(op, self);
-  check_no_internal_overlap(op, self);
   {
     const NoGrad off;
     if (self.is_contiguous()) {
       kernels::triangle(self.device_type(), self, self, diagonal, upper);
+      self.bump_version(op);
+    } else if (overlaps_itself(self)) {  // what any of its positions sets to zero is zero
+      const Tensor kept =
+          triangle(op, ones(self.sizes(), {.dtype = DType::bool_}), diagonal, upper);
+      write_at(op, make_alias(self), {sent_to(logical_not(kept), self.device())},
+               full({}, 0, options_of(self)), WriteMode::assign);
       self.bump_version(op);
     } else {
       const Tensor window = make_alias(self);

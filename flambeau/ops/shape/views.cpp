@@ -165,7 +165,8 @@ Tensor alias(const Tensor& input) {
   REDIRECT(alias, input)
   return reshaped("alias", input, input.sizes(), input.strides());
 }
-OP_VIEW(alias, "alias(input)", "Another tensor over the same memory.", elementwise | takes_nested)
+OP_FUNCTION(alias, "alias(input)", "Another tensor over the same memory.",
+            makes_view | elementwise | takes_nested)
 
 namespace {
 
@@ -396,7 +397,7 @@ Tensor slice(const Tensor& input, int64_t dim, std::optional<int64_t> start,
   }
   return out;
 }
-OP_FUNCTION(slice, "_slice.slice.Tensor(input, dim, start=None, end=None, step=1)",
+OP_FUNCTION(slice, "_slice.slice.Tensor(input, dim=0, start=None, end=None, step=1)",
             "What a slice of one dimension gives: a view.", makes_view | reshapes)
 
 Tensor narrow(const Tensor& input, int64_t dim, int64_t start, int64_t length) {

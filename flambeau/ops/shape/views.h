@@ -7,8 +7,20 @@
 
 namespace flambeau {
 
+// Raises if the window leaves the storage: one can have been made smaller than the views of it.
+inline void check_inside(const Tensor& input, IntSpan sizes, IntSpan strides, int64_t offset) {
+  const StoragePtr& storage = input.storage();
+  const int64_t last = offset + storage_extent(sizes, strides);
+  const bool fits = !storage || last * static_cast<int64_t>(input.item_size()) <=
+                                    static_cast<int64_t>(storage->bytes());
+  if (fits || input->pending & Pending::valueless) [[likely]]
+    return;
+  make_over(storage, sizes, strides, offset, input.dtype());  // which says what does not fit
+}
+
 // The window as a view of input, not yet in the graph.
 inline Tensor window(const Tensor& input, IntSpan sizes, IntSpan strides, int64_t offset) {
+  check_inside(input, sizes, strides, offset);
   Tensor out = make_alias(input, sizes, strides, offset);
   mark_view(out, input);
   return out;

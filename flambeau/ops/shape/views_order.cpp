@@ -201,7 +201,7 @@ Tensor matrix_H(const Tensor& input) {
   CHECK(input.dim() == 2 || input.dim() == 0, RuntimeError,
         "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.{}", input.dim(),
         input.dim() > 2 ? " For batches of matrices, consider using tensor.mH" : "");
-  return conj(input.dim() == 0 ? input : transpose(input, 0, 1));
+  return conj_view(input.dim() == 0 ? input : transpose(input, 0, 1));
 }
 Tensor adjoint(const Tensor& input) {
   REDIRECT(adjoint, input)
@@ -247,12 +247,12 @@ Tensor movedim_one(const Tensor& input, int64_t source, int64_t destination) {
 }
 }  // namespace
 OP_VIEW(movedim_one, "movedim(input, source, destination)",
-        "A view of input with dimensions moved.", reshapes | composed)
+        "A view of input with dimensions moved.", composed)
 OP_VIEW(movedim, "movedim(input, source, destination)", "A view of input with dimensions moved.",
-        reshapes | composed)
+        composed)
 OP_VIEW(movedim_one, "moveaxis(input, source, destination)",
-        "A view of input with dimensions moved.", reshapes | composed)
+        "A view of input with dimensions moved.", composed)
 OP_VIEW(movedim, "moveaxis(input, source, destination)", "A view of input with dimensions moved.",
-        reshapes | composed)
+        composed)
 
 }  // namespace flambeau

@@ -77,7 +77,11 @@ void copy_marked(const Tensor& to, const Tensor& from) {
   if (from->pending & misaligned) values = straightened(values);
   if ((change & Pending::conj) && values.is_complex()) values = conj_physical(values);
   if (change & Pending::neg) values = neg(flambeau::to(values, to.dtype()));
-  if (!(to->pending & misaligned)) return void(copy_(unmarked(to), values));
+  if (!(to->pending & misaligned)) {
+    const Tensor window = unmarked(to);
+    window->version = nullptr;  // the caller counts the write
+    return void(copy_(window, values));
+  }
   const Tensor laid_out = make_tensor(to.sizes(), to.dtype(), to.device());
   copy_(laid_out, values);
   copy_(bytes_of(unmarked(to)), bytes_of(laid_out));

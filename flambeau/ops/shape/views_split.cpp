@@ -35,6 +35,7 @@ std::vector<Tensor> views_of(const char* op, const Tensor& input, IntSpan length
   int64_t offset = input.offset();
   for (const int64_t length : lengths) {
     sizes[dim] = length;
+    check_inside(input, sizes, input.strides(), offset);
     chunks.push_back(make_alias(input, sizes, input.strides(), offset));
     if (watched) {
       mark_view(chunks.back(), input, ViewOrigin::multiple_outputs);
@@ -135,6 +136,7 @@ std::vector<Tensor> unbind(const Tensor& input, int64_t dim) {
   std::vector<Tensor> parts;
   parts.reserve(count);
   for (int64_t i = 0; i < count; ++i) {
+    check_inside(input, sizes, strides, input.offset() + i * step);
     parts.push_back(make_alias(input, sizes, strides, input.offset() + i * step));
     mark_view(parts.back(), input, ViewOrigin::multiple_outputs);
   }

@@ -241,7 +241,8 @@ Tensor ihfft(const Tensor& x, std::optional<int64_t> n, int64_t dim, Norm norm) 
 OP_FUNCTION(fft, "fft_fft(input, n=None, dim=-1, norm=None)",
             "The discrete Fourier transform along a dimension.", cpu_exact | along)
 OP_FUNCTION(ifft, "fft_ifft(input, n=None, dim=-1, norm=None)",
-            "The inverse discrete Fourier transform along a dimension.", cpu_exact | along)
+            "The inverse discrete Fourier transform along a dimension.",
+            cpu_exact | along | out_fails)
 OP_FUNCTION(rfft, "fft_rfft(input, n=None, dim=-1, norm=None)",
             "The first half of the Fourier transform of real numbers; the rest mirrors it.",
             cpu_exact | along)
@@ -253,7 +254,7 @@ OP_FUNCTION(hfft, "fft_hfft(input, n=None, dim=-1, norm=None)",
             casts_out | cpu_exact | along)
 OP_FUNCTION(ihfft, "fft_ihfft(input, n=None, dim=-1, norm=None)",
             "The inverse of hfft: the first half of the inverse transform of real numbers.",
-            cpu_exact | along)
+            cpu_exact | along | out_fails)
 
 // --- Several dimensions -----------------------------------------------------------------------
 

@@ -152,8 +152,17 @@ Tensor sum_of_compressed(const Tensor& x, const Tensor& y, const Scalar& alpha, 
   return make_compressed(x.layout(), parts.indices, parts.plain, parts.values, x.sizes());
 }
 
+void check_unwrapped(const char* op, const Operand& a, const Operand& b) {
+  for (const Operand& operand : {a, b}) {
+    if (operand.is_tensor() && is_wrapped(operand.tensor())) refuse_sparse(op, operand.tensor());
+  }
+}
+
+}  // namespace
+
 Tensor sparse_sum(const char* op, const Operand& a, const Operand& b, const Scalar& alpha,
                   const Tensor& out) {
+  check_unwrapped(op, a, b);
   // Compressed matrices commute with dense ones; tensors by coordinates do not, as in PyTorch.
   const bool swaps = is_sparse_operand(a) && b.is_tensor() && !b.tensor().is_sparse() &&
                      !is_coo(a.tensor()) && !out.defined();
@@ -205,6 +214,8 @@ Tensor sparse_sum(const char* op, const Operand& a, const Operand& b, const Scal
   if (Record r{op, result, {x, y}}) rules(r);
   return delivered(op, result, out);
 }
+
+namespace {
 
 // --- Products ---------------------------------------------------------------------------------
 
@@ -338,27 +349,21 @@ Tensor sparse_product(const Operand& a, const Operand& b) {
   return product_of_sparse(a.tensor(), b.tensor());
 }
 
-Tensor sparse_quotient(const char* op, const Operand& a, const Operand& b) {
+Tensor sparse_quotient(const BinaryRow& row, const Operand& a, const Operand& b) {
   CHECK(is_sparse_operand(a) && is_number(b), RuntimeError,
         "Sparse {}division requires a scalar or zero-dim dense tensor divisor (got shape {} for "
         "divisor)",
-        std::string_view(op) == "div_floor" ? "floor " : "",
+        row.slot == &kernels::div_floor ? "floor " : "",
         b.is_tensor() ? b.tensor().sizes() : IntSpan());
   const Tensor& x = a.tensor();
-  const std::string_view name = op;
-  const auto quotient = [&](const Tensor& values) {
-    return name == "div"         ? div(values, b)
-           : name == "div_floor" ? div_floor(values, b)
-                                 : div_trunc(values, b);
-  };
-  if (name != "div") {
+  if (row.slot != &kernels::div) {
     const Tensor whole = is_coo(x) ? coalesce(x) : x;
-    return with_indices_of(whole, quotient(sparse_values(whole)));
+    return with_indices_of(whole, binary_op(row, sparse_values(whole), b));
   }
   Tensor out;
   {
     const NoGrad off;
-    out = with_indices_of(x, quotient(parts_of(x).values));
+    out = with_indices_of(x, div(parts_of(x).values, b));
   }
   const Tensor divisor = b.is_tensor() ? b.tensor() : scalar_tensor(b.scalar(), options_of(out));
   if (Record r{"div", out, {x}}) {
@@ -369,21 +374,17 @@ Tensor sparse_quotient(const char* op, const Operand& a, const Operand& b) {
 
 }  // namespace
 
-Tensor sparse_binary(const char* op, const Operand& a, const Operand& b, const Tensor& out,
-                     const Scalar& alpha) {
-  const std::string_view name = op;
-  for (const Operand& operand : {a, b}) {
-    if (operand.is_tensor() && is_wrapped(operand.tensor())) refuse_sparse(op, operand.tensor());
-  }
-  if (name == "add") return sparse_sum(op, a, b, alpha, out);
-  if (name == "sub" || name == "rsub") {
-    check_no_bool_operand(a, b);
-    return sparse_sum(op, a, b, -alpha, out);
-  }
-  const bool is_div = name == "div" || name == "div_floor" || name == "div_trunc";
-  if (name != "mul" && !is_div) refuse_sparse(op, (is_sparse_operand(a) ? a : b).tensor());
-  if (out.defined()) check_inplace(op, out, b.requires_grad());
-  return delivered(op, is_div ? sparse_quotient(op, a, b) : sparse_product(a, b), out);
+Tensor sparse_binary(const BinaryRow& row, const Operand& a, const Operand& b, const Tensor& out) {
+  const bool sums = row.slot == &kernels::add, subtracts = row.slot == &kernels::sub;
+  if (subtracts) check_no_bool_operand(a, b);
+  if (sums || subtracts) return sparse_sum(row.name, a, b, int64_t{sums ? 1 : -1}, out);
+  check_unwrapped(row.name, a, b);
+  const bool divides = row.slot == &kernels::div || row.slot == &kernels::div_floor ||
+                       row.slot == &kernels::div_trunc;
+  if (row.slot != &kernels::mul && !divides)
+    refuse_sparse(row.name, (is_sparse_operand(a) ? a : b).tensor());
+  if (out.defined()) check_inplace(row.name, out, b.requires_grad());
+  return delivered(row.name, divides ? sparse_quotient(row, a, b) : sparse_product(a, b), out);
 }
 
 // f(a) + f(b) is not f(a + b): there is nothing that the values of equal coordinates could become.

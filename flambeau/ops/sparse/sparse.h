@@ -52,8 +52,10 @@ Tensor copy_sparse_(const Tensor& self, const Tensor& source);
 Tensor zero_sparse_(const Tensor& self);
 Tensor sparse_unary(const UnaryRow& row, const Tensor& input, const Scalar* params, int n_params,
                     const Tensor& out);
-Tensor sparse_binary(const char* op, const Operand& a, const Operand& b, const Tensor& out,
-                     const Scalar& alpha = 1);
+Tensor sparse_binary(const BinaryRow& row, const Operand& a, const Operand& b, const Tensor& out);
+// a + alpha * b
+Tensor sparse_sum(const char* op, const Operand& a, const Operand& b, const Scalar& alpha,
+                  const Tensor& out);
 Tensor sparse_pow(const Tensor& input, const Operand& exponent);
 
 }  // namespace flambeau
