@@ -1,5 +1,5 @@
 # libflambeau: the C++ library, and the libraries of its CPU kernels.
-set(folders base tensor kernels autograd api nn optim io dist cpu)
+set(folders base tensor kernels autograd api io dist cpu)
 list(TRANSFORM folders REPLACE "(.+)" "${CMAKE_SOURCE_DIR}/flambeau/\\1/*.cpp" OUTPUT_VARIABLE patterns)
 file(GLOB sources CONFIGURE_DEPENDS ${patterns})
 file(GLOB_RECURSE ops CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/flambeau/ops/*.cpp")
@@ -87,10 +87,6 @@ endforeach()
 if(NOT SKBUILD)
   set(library_destination lib)
   set(package_rpath "$ORIGIN")
-  foreach(library IN ITEMS "${dnnl_library}" "${openblas_library}")
-    get_filename_component(directory "${library}" DIRECTORY)
-    list(APPEND package_rpath "${directory}")
-  endforeach()
 endif()
 set_target_properties(flambeau ${kernel_libraries} PROPERTIES
   LIBRARY_OUTPUT_DIRECTORY "${FLAMBEAU_PACKAGE_DIR}"

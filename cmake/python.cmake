@@ -21,7 +21,8 @@ set_target_properties(_C PROPERTIES
 if(SKBUILD)
   install(TARGETS _C LIBRARY DESTINATION flambeau)
   install(DIRECTORY "${CMAKE_SOURCE_DIR}/python/flambeau" DESTINATION .
-    PATTERN "*.so" EXCLUDE PATTERN "__pycache__" EXCLUDE PATTERN "flambeau/include" EXCLUDE)
+    PATTERN "*.so" EXCLUDE PATTERN "__pycache__" EXCLUDE PATTERN "flambeau/include" EXCLUDE
+    PATTERN "flambeau/share" EXCLUDE)
   # A machine without a compiler may lack the OpenMP runtime, which oneDNN needs as well.
   file(REAL_PATH "${OpenMP_gomp_LIBRARY}" gomp)
   install(FILES "${gomp}" DESTINATION flambeau RENAME libgomp.so.1)
@@ -32,7 +33,7 @@ endif()
 if(NOT SKBUILD AND NOT FLAMBEAU_PACKAGE_DIR STREQUAL "${CMAKE_SOURCE_DIR}/python/flambeau")
   file(MAKE_DIRECTORY "${FLAMBEAU_PACKAGE_DIR}")
   file(GLOB entries CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/python/flambeau/*")
-  list(FILTER entries EXCLUDE REGEX "(\\.so|__pycache__|/include)$")
+  list(FILTER entries EXCLUDE REGEX "(\\.so|__pycache__|/include|/share)$")
   foreach(entry IN LISTS entries)
     get_filename_component(name "${entry}" NAME)
     file(CREATE_LINK "${entry}" "${FLAMBEAU_PACKAGE_DIR}/${name}" SYMBOLIC)

@@ -9,60 +9,12 @@
 #include <string_view>
 #include <vector>
 
-#include "flambeau/ops/op.h"
+#include "flambeau/api/generator.h"
+#include "flambeau/api/options.h"
 
 namespace flambeau::torch {
 
-using flambeau::Device;
-using flambeau::DeviceType;
-using flambeau::DType;
-using flambeau::Generator;
-using flambeau::IntSpan;
-using flambeau::Layout;
-using flambeau::MemoryFormat;
 using flambeau::Operand;
-using flambeau::Scalar;
-using std::nullopt;
-
-// dtype(kFloat).requires_grad(true), and what means one of them alone.
-class TensorOptions {
- public:
-  TensorOptions() = default;
-  TensorOptions(DType dtype) { options_.dtype = dtype; }           // NOLINT
-  TensorOptions(Device device) { options_.device = device; }       // NOLINT
-  TensorOptions(DeviceType type) : TensorOptions(Device(type)) {}  // NOLINT
-  TensorOptions(Layout layout) { options_.layout = layout; }       // NOLINT
-  TensorOptions(const Options& options) : options_(options) {}     // NOLINT
-
-  [[nodiscard]] TensorOptions dtype(DType dtype) const { return with(&Options::dtype, dtype); }
-  [[nodiscard]] TensorOptions device(Device device) const { return with(&Options::device, device); }
-  [[nodiscard]] TensorOptions layout(Layout layout) const { return with(&Options::layout, layout); }
-  [[nodiscard]] TensorOptions pinned_memory(bool pin) const {
-    return with(&Options::pin_memory, pin);
-  }
-  [[nodiscard]] TensorOptions requires_grad(bool wants) const {
-    return with(&Options::requires_grad, wants);
-  }
-  [[nodiscard]] const Options& get() const { return options_; }
-
- private:
-  template <class Member, class T>
-  [[nodiscard]] TensorOptions with(Member member, T value) const {
-    TensorOptions changed = *this;
-    changed.options_.*member = value;
-    return changed;
-  }
-  Options options_;
-};
-
-// A number, and never a text: C++ would make true of "fro".
-class Number : public Scalar {
- public:
-  template <class T>
-  requires(std::is_constructible_v<Scalar, const T&> && !std::is_pointer_v<std::decay_t<T>>)
-      Number(const T& value)  // NOLINT
-      : Scalar(value) {}
-};
 
 class OptionalTensor {
  public:
@@ -79,33 +31,35 @@ class OptionalTensor {
   flambeau::Tensor tensor_;
 };
 
-class TensorList {
+// Tensors in braces, in a vector, or in somebody's array of them.
+class ITensorListRef {
  public:
-  TensorList() = default;
-  TensorList(std::initializer_list<flambeau::Tensor> tensors) : tensors_(tensors) {}  // NOLINT
-  template <std::derived_from<flambeau::Tensor> T>
-  TensorList(const std::vector<T>& tensors) : tensors_(tensors.begin(), tensors.end()) {}  // NOLINT
+  ITensorListRef() = default;
+  ITensorListRef(std::initializer_list<flambeau::Tensor> tensors) : tensors_(tensors) {}  // NOLINT
+  ITensorListRef(const flambeau::Tensor& one) : tensors_{one} {}                          // NOLINT
+  template <class C>
+  requires(requires(const C& c) {
+    { *c.begin() } -> std::convertible_to<const flambeau::Tensor&>;
+    { c.size() } -> std::convertible_to<size_t>;
+  } && !std::derived_from<C, flambeau::Tensor>) ITensorListRef(const C& tensors)
+      : tensors_(tensors.begin(), tensors.end()) {}  // NOLINT
   [[nodiscard]] const std::vector<flambeau::Tensor>& get() const { return tensors_; }
+  [[nodiscard]] size_t size() const { return tensors_.size(); }
 
  private:
   std::vector<flambeau::Tensor> tensors_;
 };
 
-class OptionalInts {
+class Reals {
  public:
-  OptionalInts() = default;
-  OptionalInts(std::nullopt_t) {}                                     // NOLINT
-  OptionalInts(IntSpan ints) : ints_(ints) {}                         // NOLINT
-  OptionalInts(std::initializer_list<int64_t> ints) : ints_(ints) {}  // NOLINT
-  OptionalInts(const std::vector<int64_t>& ints) : ints_(ints) {}     // NOLINT
-  OptionalInts(const int64_t& one) : ints_(one) {}                    // NOLINT
-  OptionalInts(const std::optional<std::vector<int64_t>>& ints) {     // NOLINT
-    if (ints) ints_ = *ints;
-  }
-  [[nodiscard]] const std::optional<IntSpan>& get() const { return ints_; }
+  Reals() = default;
+  Reals(std::initializer_list<double> reals) : reals_(reals) {}  // NOLINT
+  Reals(const std::vector<double>& reals) : reals_(reals) {}     // NOLINT
+  Reals(ArrayRef<double> reals) : reals_(reals.vec()) {}         // NOLINT
+  [[nodiscard]] const std::vector<double>& get() const { return reals_; }
 
  private:
-  std::optional<IntSpan> ints_;
+  std::vector<double> reals_;
 };
 
 // --- Values --------------------------------------------------------------------------------------
@@ -135,7 +89,7 @@ inline Value of(const Operand& operand) {
   value.operand = &operand;
   return value;
 }
-inline Value of(const Scalar& scalar) {
+inline Value of(const flambeau::Scalar& scalar) {
   Value value = detail::given();
   value.scalar = &scalar;
   return value;
@@ -160,15 +114,14 @@ inline Value of(IntSpan ints) {
   value.span = {ints.data(), ints.size()};
   return value;
 }
-inline Value of(const OptionalInts& ints) {
-  return ints.get() ? of(*ints.get()) : detail::given(false);
-}
-inline Value of(const std::vector<double>& reals) {
+inline Value of(IntArrayRef ints) { return of(IntSpan(ints)); }
+inline Value of(const OptionalIntArrayRef& ints) { return ints ? of(*ints) : detail::given(false); }
+inline Value of(const Reals& reals) {
   Value value = detail::given();
-  value.reals = &reals;
+  value.reals = &reals.get();
   return value;
 }
-inline Value of(const TensorList& tensors) {
+inline Value of(const ITensorListRef& tensors) {
   Value value = detail::given();
   value.tensors = &tensors.get();
   return value;
@@ -176,7 +129,7 @@ inline Value of(const TensorList& tensors) {
 inline Value of(DType dtype) { return detail::coded(dtype); }
 inline Value of(Layout layout) { return detail::coded(layout); }
 inline Value of(MemoryFormat format) { return detail::coded(format); }
-inline Value of(const Device& device) {
+inline Value of(const flambeau::Device& device) {
   Value value = detail::given();
   value.device = &device;
   return value;
@@ -186,9 +139,9 @@ inline Value of(std::string_view text) {
   value.span = {text.data(), text.size()};
   return value;
 }
-inline Value of(Generator* generator) {
-  Value value = detail::given(generator != nullptr);
-  value.generator = generator;
+inline Value of(const Generator& generator) {
+  Value value = detail::given(generator.defined());
+  if (value.given) value.generator = &generator.get();
   return value;
 }
 inline Value of(const TensorOptions& options) {

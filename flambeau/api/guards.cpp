@@ -1,11 +1,13 @@
 #include "flambeau/api/guards.h"
 
-#include <mutex>
 #include <utility>
 
 #include "flambeau/autograd/grad_mode.h"
 
 namespace flambeau::torch {
+
+bool GradMode::is_enabled() { return grad_enabled(); }
+void GradMode::set_enabled(bool enabled) { grad_state.grad_enabled = enabled; }
 
 AutoGradMode::AutoGradMode(bool enabled)
     : before_(std::exchange(grad_state.grad_enabled, enabled)) {}
@@ -15,10 +17,6 @@ InferenceMode::InferenceMode(bool enabled)
     : before_(std::exchange(making_inference_tensors, enabled)), gradients_(!enabled) {}
 InferenceMode::~InferenceMode() { making_inference_tensors = before_; }
 
-void manual_seed(uint64_t seed) {
-  Generator& generator = *default_generator(Device());
-  const std::lock_guard lock(generator.mutex());
-  generator.manual_seed(seed);
-}
+bool InferenceMode::is_enabled() { return inference_mode(); }
 
 }  // namespace flambeau::torch

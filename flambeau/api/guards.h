@@ -7,6 +7,10 @@
 namespace flambeau::torch {
 
 // Whether ops are recorded for backward.
+struct GradMode {
+  static bool is_enabled();
+  static void set_enabled(bool enabled);
+};
 class AutoGradMode {
  public:
   explicit AutoGradMode(bool enabled);
@@ -21,6 +25,10 @@ struct NoGradGuard : AutoGradMode {
   NoGradGuard() : AutoGradMode(false) {}
 };
 
+using AutoDispatchBelowAutograd = NoGradGuard;
+using AutoDispatchBelowADInplaceOrView = NoGradGuard;
+using AutoNonVariableTypeMode = NoGradGuard;
+
 // Nothing is recorded, and new tensors never take part in a graph.
 class InferenceMode {
  public:
@@ -28,6 +36,7 @@ class InferenceMode {
   ~InferenceMode();
   InferenceMode(const InferenceMode&) = delete;
   InferenceMode& operator=(const InferenceMode&) = delete;
+  static bool is_enabled();
 
  private:
   bool before_;
@@ -37,6 +46,24 @@ class InferenceMode {
 // Ops that gain by it compute in half precision: AutocastGuard region(DeviceType::cpu).
 using flambeau::AutocastGuard;
 
-void manual_seed(uint64_t seed);  // of the generator that the CPU's ops draw from by default
+namespace autocast {
+inline bool is_autocast_enabled(DeviceType type) { return flambeau::autocast_enabled(type); }
+inline void set_autocast_enabled(DeviceType type, bool on) {
+  flambeau::set_autocast_enabled(type, on);
+}
+inline ScalarType get_autocast_dtype(DeviceType type) { return flambeau::autocast_dtype(type); }
+inline void set_autocast_dtype(DeviceType type, ScalarType dtype) {
+  flambeau::set_autocast_dtype(type, dtype);
+}
+inline void clear_cache() { clear_autocast_cache(); }
+inline int increment_nesting() { return increment_autocast_nesting(); }
+inline int decrement_nesting() { return decrement_autocast_nesting(); }
+inline bool is_autocast_cache_enabled() { return autocast_cache_enabled(); }
+inline void set_autocast_cache_enabled(bool on) { flambeau::set_autocast_cache_enabled(on); }
+}  // namespace autocast
+
+namespace autograd {
+using torch::GradMode;
+}
 
 }  // namespace flambeau::torch

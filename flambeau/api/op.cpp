@@ -1,9 +1,46 @@
 #include "flambeau/api/op.h"
 
+#include <algorithm>
+#include <list>
+
 #include "flambeau/base/check.h"
 #include "flambeau/ops/call.h"
 
 namespace flambeau::torch {
+namespace {
+
+bool is_undefined(const Parameter& parameter, const Value& value) {
+  switch (parameter.kind) {
+    case Kind::tensor: return parameter.required && !value.given;
+    case Kind::operand:
+      return value.given && value.operand->is_tensor() && !value.operand->tensor().defined();
+    default: return false;
+  }
+}
+
+// In a list an undefined tensor stands for an empty one, as programs start with that grow a tensor
+// by cat; among indices, for a whole dimension.
+bool has_undefined(const Parameter& parameter, const Value& value) {
+  return parameter.kind == Kind::tensors && value.given && parameter.name != "indices" &&
+         !std::ranges::all_of(*value.tensors, &flambeau::Tensor::defined);
+}
+std::vector<flambeau::Tensor> filled(const std::vector<flambeau::Tensor>& tensors) {
+  const auto first = std::ranges::find_if(tensors, &flambeau::Tensor::defined);
+  CHECK(first != tensors.end(), RuntimeError, "tensor does not have a device");
+  std::vector<flambeau::Tensor> all = tensors;
+  for (flambeau::Tensor& tensor : all) {
+    if (!tensor.defined()) tensor = make_tensor({0}, first->dtype(), first->device());
+  }
+  return all;
+}
+
+[[noreturn]] void refuse(int index, const std::string& name) {
+  fail<RuntimeError>(
+      "Expected a proper Tensor but got None (or an undefined Tensor in C++) for argument #{} '{}'",
+      index, index == 0 && name == "input" ? "self" : name);
+}
+
+}  // namespace
 
 Op::Op(const char* name, int index, const char* signature, bool method)
     : family_(find_family(name, method)), overload_(nullptr) {
@@ -22,22 +59,23 @@ Op::Op(const char* name, int index, const char* signature, bool method)
 Result Op::call(Value* values, const flambeau::Tensor* outs, size_t n_outs,
                 bool out_is_tuple) const {
   const OpCall op_call{*family_, *overload_, values, outs, n_outs, outs != nullptr, out_is_tuple};
-  for (int i = 0; i < op_call.op().arity; ++i) {
-    const Parameter& parameter = overload_->parameters[i];
-    const bool missing = parameter.kind == Kind::tensor && parameter.required && !values[i].given;
-    const bool empty = parameter.kind == Kind::operand && values[i].given &&
-                       values[i].operand->is_tensor() && !values[i].operand->tensor().defined();
-    CHECK(!missing && !empty, TypeError, "{}(): argument '{}' is an undefined tensor",
-          family_->name, parameter.name);
+  const int arity = op_call.op().arity;
+  std::list<std::vector<flambeau::Tensor>> lists;
+  for (int i = 0; i < arity; ++i) {
+    const Parameter& parameter = overload_->parameters[static_cast<size_t>(i)];
+    if (is_undefined(parameter, values[i])) refuse(i, parameter.name);
+    if (has_undefined(parameter, values[i])) [[unlikely]]
+      values[i].tensors = &lists.emplace_back(filled(*values[i].tensors));
   }
   for (size_t i = 0; i < n_outs; ++i) {
-    CHECK(outs[i].defined(), TypeError, "{}(): argument 'out' is an undefined tensor",
-          family_->name);
+    if (!outs[i].defined()) refuse(arity + static_cast<int>(i), "out");
   }
   Result result;
   flambeau::call(op_call, special_of(op_call), result);
   return result;
 }
+
+Value Op::unset(int i) const { return overload_->parameters[static_cast<size_t>(i)].fallback; }
 
 void Op::operator()(Value* values) const { static_cast<void>(call(values)); }
 flambeau::Tensor Op::tensor(Value* values) const { return call(values).tensor; }
@@ -46,14 +84,16 @@ std::vector<flambeau::Tensor> Op::tensors(Value* values) const {
   if (result.form == Result::Form::tensor) return {std::move(result.tensor)};
   return std::move(result.tensors);
 }
-Scalar Op::scalar(Value* values) const { return call(values).scalar; }
+torch::Scalar Op::scalar(Value* values) const { return call(values).scalar; }
 std::string Op::text(Value* values) const { return call(values).text; }
-DType Op::dtype(Value* values) const { return static_cast<DType>(call(values).scalar.to_int()); }
+ScalarType Op::dtype(Value* values) const {
+  return static_cast<DType>(call(values).scalar.to_int());
+}
 
 void Op::into(Value* values, const flambeau::Tensor& out) const {
   static_cast<void>(call(values, &out, 1));
 }
-void Op::into(Value* values, const TensorList& outs) const {
+void Op::into(Value* values, const ITensorListRef& outs) const {
   static_cast<void>(call(values, outs.get().data(), outs.get().size(), true));
 }
 

@@ -20,19 +20,22 @@ class Op {
   // last. Raises where the library at hand has another one there than the header tells.
   Op(const char* name, int index, const char* signature, bool method = false);
 
+  // What parameter number i is where nothing is given for it.
+  [[nodiscard]] Value unset(int i) const;
+
   // In any form, whatever the result is; the others say what they expect.
   [[nodiscard]] Result call(Value* values, const flambeau::Tensor* outs = nullptr,
                             size_t n_outs = 0, bool out_is_tuple = false) const;
   void operator()(Value* values) const;
   [[nodiscard]] flambeau::Tensor tensor(Value* values) const;
   [[nodiscard]] std::vector<flambeau::Tensor> tensors(Value* values) const;
-  [[nodiscard]] Scalar scalar(Value* values) const;
+  [[nodiscard]] torch::Scalar scalar(Value* values) const;
   [[nodiscard]] std::string text(Value* values) const;
-  [[nodiscard]] DType dtype(Value* values) const;
+  [[nodiscard]] ScalarType dtype(Value* values) const;
 
   // out=
   void into(Value* values, const flambeau::Tensor& out) const;
-  void into(Value* values, const TensorList& outs) const;
+  void into(Value* values, const ITensorListRef& outs) const;
 
  private:
   const Family* family_;

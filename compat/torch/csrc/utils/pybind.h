@@ -1,0 +1,3 @@
+#pragma once
+
+#include <torch/python.h>  // IWYU pragma: export
