@@ -1,0 +1,48 @@
+// What layers are made of: Layer, which holds their options, and Print, which shows them.
+#pragma once
+
+#include <concepts>
+#include <iosfwd>
+#include <utility>
+
+#include "flambeau/api/enum.h"
+#include "flambeau/nn/any.h"
+#include "flambeau/nn/cloneable.h"
+#include "flambeau/nn/expanding_array.h"
+#include "flambeau/nn/holder.h"
+#include "flambeau/nn/option.h"
+
+namespace flambeau::torch::nn {
+
+// A layer takes its options, or whatever these are made from: MaxPool2d(3).
+template <class Derived, class LayerOptions>
+class Layer : public Cloneable<Derived> {
+ public:
+  using Options = LayerOptions;
+
+  Layer() requires std::default_initializable<Options>
+  = default;
+  explicit Layer(const Options& options) : options(options) {}
+  template <class... Args>
+  requires(sizeof...(Args) > 0 &&
+           std::constructible_from<Options, Args...>) explicit Layer(Args&&... args)
+      : options(std::forward<Args>(args)...) {}
+  void reset() override {}
+
+  Options options;
+};
+
+struct NoOptions {};
+
+// A layer without parameters: what its forward() takes; a source file says the rest.
+#define FLAMBEAU_LAYER_OF(Name, LayerOptions, ...)            \
+  class Name##Impl : public Layer<Name##Impl, LayerOptions> { \
+   public:                                                    \
+    using Layer::Layer;                                       \
+    void pretty_print(std::ostream& stream) const override;   \
+    Tensor forward(__VA_ARGS__);                              \
+  };                                                          \
+  TORCH_MODULE(Name)
+#define FLAMBEAU_LAYER(Name, ...) FLAMBEAU_LAYER_OF(Name, Name##Options, __VA_ARGS__)
+
+}  // namespace flambeau::torch::nn

@@ -1,0 +1,126 @@
+// Embeddings: rows of a learned table, one by one or in bags.
+#pragma once
+
+#include <optional>
+#include <variant>
+
+#include "flambeau/nn/layer.h"
+
+namespace flambeau::torch::nn {
+
+using EmbeddingBagMode = std::variant<enumtype::kSum, enumtype::kMean, enumtype::kMax>;
+
+namespace functional {
+
+// freeze is only asked by from_pretrained(), which takes the same: is the table not trained?
+struct EmbeddingFuncOptions {
+  FLAMBEAU_OPTION(bool, freeze) = true;
+  FLAMBEAU_OPTION(std::optional<int64_t>, padding_idx) = {};
+  FLAMBEAU_OPTION(std::optional<double>, max_norm) = {};
+  FLAMBEAU_OPTION(double, norm_type) = 2.;
+  FLAMBEAU_OPTION(bool, scale_grad_by_freq) = false;
+  FLAMBEAU_OPTION(bool, sparse) = false;
+};
+struct EmbeddingBagFuncOptions {
+  FLAMBEAU_OPTION(bool, freeze) = true;
+  FLAMBEAU_OPTION(Tensor, offsets) = {};
+  FLAMBEAU_OPTION(std::optional<double>, max_norm) = {};
+  FLAMBEAU_OPTION(double, norm_type) = 2.;
+  FLAMBEAU_OPTION(bool, scale_grad_by_freq) = false;
+  FLAMBEAU_OPTION(EmbeddingBagMode, mode) = kMean;
+  FLAMBEAU_OPTION(bool, sparse) = false;
+  FLAMBEAU_OPTION(Tensor, per_sample_weights) = {};
+  FLAMBEAU_OPTION(bool, include_last_offset) = false;
+  FLAMBEAU_OPTION(std::optional<int64_t>, padding_idx) = {};
+};
+
+Tensor embedding(const Tensor& input, const Tensor& weight,
+                 const EmbeddingFuncOptions& options = {});
+Tensor embedding_bag(const Tensor& input, const Tensor& weight,
+                     const EmbeddingBagFuncOptions& options = {});
+Tensor one_hot(const Tensor& tensor, int64_t num_classes = -1);
+
+namespace detail {  // with its options one by one
+Tensor embedding(const Tensor& input, const Tensor& weight, std::optional<int64_t> padding_idx,
+                 std::optional<double> max_norm, double norm_type, bool scale_grad_by_freq,
+                 bool sparse);
+}  // namespace detail
+
+}  // namespace functional
+
+struct EmbeddingOptions {
+  EmbeddingOptions(int64_t num_embeddings, int64_t embedding_dim)
+      : num_embeddings_(num_embeddings), embedding_dim_(embedding_dim) {}
+  FLAMBEAU_OPTION(int64_t, num_embeddings);
+  FLAMBEAU_OPTION(int64_t, embedding_dim);
+  FLAMBEAU_OPTION(std::optional<int64_t>, padding_idx) = {};
+  FLAMBEAU_OPTION(std::optional<double>, max_norm) = {};
+  FLAMBEAU_OPTION(double, norm_type) = 2.;
+  FLAMBEAU_OPTION(bool, scale_grad_by_freq) = false;
+  FLAMBEAU_OPTION(bool, sparse) = false;
+  FLAMBEAU_OPTION(Tensor, _weight) = {};
+};
+struct EmbeddingBagOptions {
+  EmbeddingBagOptions(int64_t num_embeddings, int64_t embedding_dim)
+      : num_embeddings_(num_embeddings), embedding_dim_(embedding_dim) {}
+  FLAMBEAU_OPTION(int64_t, num_embeddings);
+  FLAMBEAU_OPTION(int64_t, embedding_dim);
+  FLAMBEAU_OPTION(std::optional<double>, max_norm) = {};
+  FLAMBEAU_OPTION(double, norm_type) = 2.;
+  FLAMBEAU_OPTION(bool, scale_grad_by_freq) = false;
+  FLAMBEAU_OPTION(EmbeddingBagMode, mode) = kMean;
+  FLAMBEAU_OPTION(bool, sparse) = false;
+  FLAMBEAU_OPTION(Tensor, _weight) = {};
+  FLAMBEAU_OPTION(bool, include_last_offset) = false;
+  FLAMBEAU_OPTION(std::optional<int64_t>, padding_idx) = {};
+};
+using EmbeddingFromPretrainedOptions = functional::EmbeddingFuncOptions;
+using EmbeddingBagFromPretrainedOptions = functional::EmbeddingBagFuncOptions;
+
+class EmbeddingImpl : public Cloneable<EmbeddingImpl> {
+ public:
+  EmbeddingImpl(int64_t num_embeddings, int64_t embedding_dim)
+      : EmbeddingImpl(EmbeddingOptions(num_embeddings, embedding_dim)) {}
+  explicit EmbeddingImpl(EmbeddingOptions options);
+  void reset() override;
+  void reset_parameters();
+  void pretty_print(std::ostream& stream) const override;
+  Tensor forward(const Tensor& indices);
+
+  EmbeddingOptions options;
+  Tensor weight;
+};
+class Embedding : public ModuleHolder<EmbeddingImpl> {
+ public:
+  using ModuleHolder<EmbeddingImpl>::ModuleHolder;
+  using Impl = EmbeddingImpl;
+  static Embedding from_pretrained(const Tensor& embeddings,
+                                   const EmbeddingFromPretrainedOptions& options = {});
+};
+
+class EmbeddingBagImpl : public Cloneable<EmbeddingBagImpl> {
+ public:
+  EmbeddingBagImpl(int64_t num_embeddings, int64_t embedding_dim)
+      : EmbeddingBagImpl(EmbeddingBagOptions(num_embeddings, embedding_dim)) {}
+  explicit EmbeddingBagImpl(EmbeddingBagOptions options);
+  void reset() override;
+  void reset_parameters();
+  void pretty_print(std::ostream& stream) const override;
+  Tensor forward(const Tensor& input, const Tensor& offsets = {},
+                 const Tensor& per_sample_weights = {});
+
+  EmbeddingBagOptions options;
+  Tensor weight;
+
+ protected:
+  FORWARD_HAS_DEFAULT_ARGS({1, AnyValue(Tensor())}, {2, AnyValue(Tensor())})
+};
+class EmbeddingBag : public ModuleHolder<EmbeddingBagImpl> {
+ public:
+  using ModuleHolder<EmbeddingBagImpl>::ModuleHolder;
+  using Impl = EmbeddingBagImpl;
+  static EmbeddingBag from_pretrained(const Tensor& embeddings,
+                                      const EmbeddingBagFromPretrainedOptions& options = {});
+};
+
+}  // namespace flambeau::torch::nn

@@ -1,0 +1,79 @@
+#include "flambeau/nn/layers/linear.h"
+
+#include <cmath>
+
+#include "flambeau/nn/init.h"
+#include "flambeau/nn/print.h"
+
+namespace flambeau::torch::nn {
+
+Tensor functional::linear(const Tensor& input, const Tensor& weight, const Tensor& bias) {
+  return torch::linear(input, weight, bias);
+}
+Tensor functional::bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight,
+                            const Tensor& bias) {
+  return torch::bilinear(input1, input2, weight, bias);
+}
+
+LinearImpl::LinearImpl(const LinearOptions& options) : options(options) { LinearImpl::reset(); }
+void LinearImpl::reset() {
+  weight =
+      register_parameter("weight", torch::empty({options.out_features(), options.in_features()}));
+  bias = register_parameter("bias",
+                            options.bias() ? torch::empty({options.out_features()}) : Tensor());
+  reset_parameters();
+}
+void LinearImpl::reset_parameters() { detail::reset_weight_and_bias(weight, bias); }
+Tensor LinearImpl::forward(const Tensor& input) { return torch::linear(input, weight, bias); }
+void LinearImpl::pretty_print(std::ostream& stream) const {
+  Print(stream, "Linear")("in_features", options.in_features())(
+      "out_features", options.out_features())("bias", options.bias());
+}
+
+BilinearImpl::BilinearImpl(const BilinearOptions& options) : options(options) {
+  BilinearImpl::reset();
+}
+void BilinearImpl::reset() {
+  weight = register_parameter(
+      "weight",
+      torch::empty({options.out_features(), options.in1_features(), options.in2_features()}));
+  bias = register_parameter("bias",
+                            options.bias() ? torch::empty({options.out_features()}) : Tensor());
+  reset_parameters();
+}
+void BilinearImpl::reset_parameters() {
+  const double bound = 1 / std::sqrt(static_cast<double>(options.in1_features()));
+  init::uniform_(weight, -bound, bound);
+  if (bias.defined()) init::uniform_(bias, -bound, bound);
+}
+Tensor BilinearImpl::forward(const Tensor& input1, const Tensor& input2) {
+  return torch::bilinear(input1, input2, weight, bias);
+}
+void BilinearImpl::pretty_print(std::ostream& stream) const {
+  Print(stream, "Bilinear")("in1_features", options.in1_features())(
+      "in2_features", options.in2_features())("out_features", options.out_features())(
+      "bias", options.bias());
+}
+
+Tensor FlattenImpl::forward(const Tensor& input) {
+  return input.flatten(options.start_dim(), options.end_dim());
+}
+void FlattenImpl::pretty_print(std::ostream& stream) const {
+  Print(stream, "Flatten")("start_dim", options.start_dim())("end_dim", options.end_dim());
+}
+
+Tensor UnflattenImpl::forward(const Tensor& input) {
+  return input.unflatten(options.dim(), options.sizes());
+}
+void UnflattenImpl::pretty_print(std::ostream& stream) const {
+  const std::string sizes = to_text(IntSpan(options.sizes()));
+  Print(stream, "Unflatten")("dim", options.dim())("unflattened_size",
+                                                   '{' + sizes.substr(1, sizes.size() - 2) + '}');
+}
+
+Tensor IdentityImpl::forward(const Tensor& input) { return input; }
+void IdentityImpl::pretty_print(std::ostream& stream) const { Print(stream, "Identity"); }
+
+void FunctionalImpl::pretty_print(std::ostream& stream) const { Print(stream, "Functional"); }
+
+}  // namespace flambeau::torch::nn

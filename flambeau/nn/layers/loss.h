@@ -1,0 +1,245 @@
+// Losses: each is one op, whose reduction is a word: none, mean or sum.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <variant>
+
+#include "flambeau/nn/layer.h"
+
+namespace flambeau::torch::nn {
+namespace detail {
+
+using reduction_t = std::variant<enumtype::kNone, enumtype::kMean, enumtype::kSum>;
+template <class T, class Words>
+concept WordOf = std::convertible_to<T, Words> && requires {
+  std::remove_cvref_t<T>::word;
+};
+
+}  // namespace detail
+
+struct L1LossOptions {
+  using reduction_t = detail::reduction_t;
+  L1LossOptions() = default;
+  template <detail::WordOf<reduction_t> Word>
+  L1LossOptions(Word reduction) : reduction_(reduction) {}  // NOLINT
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+};
+using MSELossOptions = L1LossOptions;
+using SoftMarginLossOptions = L1LossOptions;
+using MultiLabelMarginLossOptions = L1LossOptions;
+
+struct SmoothL1LossOptions {
+  using reduction_t = detail::reduction_t;
+  SmoothL1LossOptions() = default;
+  template <detail::WordOf<reduction_t> Word>
+  SmoothL1LossOptions(Word reduction) : reduction_(reduction) {}  // NOLINT
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_OPTION(std::optional<double>, beta) = {};
+};
+struct HuberLossOptions {
+  using reduction_t = detail::reduction_t;
+  HuberLossOptions() = default;
+  template <detail::WordOf<reduction_t> Word>
+  HuberLossOptions(Word reduction) : reduction_(reduction) {}  // NOLINT
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_OPTION(double, delta) = 1.0;
+};
+struct KLDivLossOptions {
+  using reduction_t =
+      std::variant<enumtype::kNone, enumtype::kBatchMean, enumtype::kSum, enumtype::kMean>;
+  KLDivLossOptions() = default;
+  template <detail::WordOf<reduction_t> Word>
+  KLDivLossOptions(Word reduction) : reduction_(reduction) {}  // NOLINT
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_OPTION(bool, log_target) = false;
+};
+struct BCELossOptions {
+  using reduction_t = detail::reduction_t;
+  FLAMBEAU_OPTION(Tensor, weight) = {};
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+};
+using MultiLabelSoftMarginLossOptions = BCELossOptions;
+struct BCEWithLogitsLossOptions {
+  using reduction_t = detail::reduction_t;
+  FLAMBEAU_OPTION(Tensor, weight) = {};
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_OPTION(Tensor, pos_weight) = {};
+};
+struct NLLLossOptions {
+  using reduction_t = detail::reduction_t;
+  FLAMBEAU_OPTION(Tensor, weight) = {};
+  FLAMBEAU_OPTION(int64_t, ignore_index) = -100;
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+};
+struct CrossEntropyLossOptions {
+  using reduction_t = detail::reduction_t;
+  FLAMBEAU_OPTION(Tensor, weight) = {};
+  FLAMBEAU_OPTION(int64_t, ignore_index) = -100;
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_OPTION(double, label_smoothing) = 0.0;
+};
+struct PoissonNLLLossOptions {
+  using reduction_t = detail::reduction_t;
+  FLAMBEAU_OPTION(bool, log_input) = true;
+  FLAMBEAU_OPTION(bool, full) = false;
+  FLAMBEAU_OPTION(double, eps) = 1e-8;
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+};
+struct GaussianNLLLossOptions {
+  using reduction_t = detail::reduction_t;
+  FLAMBEAU_OPTION(bool, full) = false;
+  FLAMBEAU_OPTION(double, eps) = 1e-6;
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+};
+struct HingeEmbeddingLossOptions {
+  using reduction_t = detail::reduction_t;
+  FLAMBEAU_OPTION(double, margin) = 1.0;
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+};
+struct CosineEmbeddingLossOptions {
+  using reduction_t = detail::reduction_t;
+  FLAMBEAU_OPTION(double, margin) = 0.0;
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+};
+using MarginRankingLossOptions = CosineEmbeddingLossOptions;
+struct MultiMarginLossOptions {
+  using reduction_t = detail::reduction_t;
+  FLAMBEAU_OPTION(int64_t, p) = 1;
+  FLAMBEAU_OPTION(double, margin) = 1.0;
+  FLAMBEAU_OPTION(Tensor, weight) = {};
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+};
+struct TripletMarginLossOptions {
+  using reduction_t = detail::reduction_t;
+  FLAMBEAU_OPTION(double, margin) = 1.0;
+  FLAMBEAU_OPTION(double, p) = 2.0;
+  FLAMBEAU_OPTION(double, eps) = 1e-6;
+  FLAMBEAU_OPTION(bool, swap) = false;
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+};
+struct TripletMarginWithDistanceLossOptions {
+  using reduction_t = detail::reduction_t;
+  using distance_function_t = std::function<Tensor(const Tensor&, const Tensor&)>;
+  FLAMBEAU_OPTION(std::optional<distance_function_t>, distance_function) = {};
+  FLAMBEAU_OPTION(double, margin) = 1.0;
+  FLAMBEAU_OPTION(bool, swap) = false;
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+};
+struct CTCLossOptions {
+  using reduction_t = detail::reduction_t;
+  FLAMBEAU_OPTION(int64_t, blank) = 0;
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_OPTION(bool, zero_infinity) = false;
+};
+
+namespace functional {
+
+using L1LossFuncOptions = L1LossOptions;
+using MSELossFuncOptions = MSELossOptions;
+using SmoothL1LossFuncOptions = SmoothL1LossOptions;
+using HuberLossFuncOptions = HuberLossOptions;
+using KLDivFuncOptions = KLDivLossOptions;
+using BinaryCrossEntropyFuncOptions = BCELossOptions;
+using BinaryCrossEntropyWithLogitsFuncOptions = BCEWithLogitsLossOptions;
+using NLLLossFuncOptions = NLLLossOptions;
+using CrossEntropyFuncOptions = CrossEntropyLossOptions;
+using PoissonNLLLossFuncOptions = PoissonNLLLossOptions;
+using HingeEmbeddingLossFuncOptions = HingeEmbeddingLossOptions;
+using CosineEmbeddingLossFuncOptions = CosineEmbeddingLossOptions;
+using MarginRankingLossFuncOptions = MarginRankingLossOptions;
+using MultiMarginLossFuncOptions = MultiMarginLossOptions;
+using MultilabelMarginLossFuncOptions = MultiLabelMarginLossOptions;
+using MultilabelSoftMarginLossFuncOptions = MultiLabelSoftMarginLossOptions;
+using SoftMarginLossFuncOptions = SoftMarginLossOptions;
+using TripletMarginLossFuncOptions = TripletMarginLossOptions;
+using TripletMarginWithDistanceLossFuncOptions = TripletMarginWithDistanceLossOptions;
+using CTCLossFuncOptions = CTCLossOptions;
+
+}  // namespace functional
+
+namespace functional {
+
+#define FLAMBEAU_PAIR_LOSS(function, Options) \
+  Tensor function(const Tensor& input, const Tensor& target, const Options& options = {})
+FLAMBEAU_PAIR_LOSS(l1_loss, L1LossFuncOptions);
+FLAMBEAU_PAIR_LOSS(mse_loss, MSELossFuncOptions);
+FLAMBEAU_PAIR_LOSS(smooth_l1_loss, SmoothL1LossFuncOptions);
+FLAMBEAU_PAIR_LOSS(huber_loss, HuberLossFuncOptions);
+FLAMBEAU_PAIR_LOSS(kl_div, KLDivFuncOptions);
+FLAMBEAU_PAIR_LOSS(binary_cross_entropy, BinaryCrossEntropyFuncOptions);
+FLAMBEAU_PAIR_LOSS(binary_cross_entropy_with_logits, BinaryCrossEntropyWithLogitsFuncOptions);
+FLAMBEAU_PAIR_LOSS(nll_loss, NLLLossFuncOptions);
+FLAMBEAU_PAIR_LOSS(cross_entropy, CrossEntropyFuncOptions);
+FLAMBEAU_PAIR_LOSS(poisson_nll_loss, PoissonNLLLossFuncOptions);
+FLAMBEAU_PAIR_LOSS(hinge_embedding_loss, HingeEmbeddingLossFuncOptions);
+FLAMBEAU_PAIR_LOSS(multi_margin_loss, MultiMarginLossFuncOptions);
+FLAMBEAU_PAIR_LOSS(multilabel_margin_loss, MultilabelMarginLossFuncOptions);
+FLAMBEAU_PAIR_LOSS(multilabel_soft_margin_loss, MultilabelSoftMarginLossFuncOptions);
+FLAMBEAU_PAIR_LOSS(soft_margin_loss, SoftMarginLossFuncOptions);
+#undef FLAMBEAU_PAIR_LOSS
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target,
+                      const SmoothL1LossFuncOptions& options, double beta);
+Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
+                         const GaussianNLLLossOptions& options = {});
+Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
+                             const CosineEmbeddingLossFuncOptions& options = {});
+Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
+                           const MarginRankingLossFuncOptions& options = {});
+Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+                           const TripletMarginLossFuncOptions& options = {});
+Tensor triplet_margin_with_distance_loss(
+    const Tensor& anchor, const Tensor& positive, const Tensor& negative,
+    const TripletMarginWithDistanceLossFuncOptions& options = {});
+Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+                const Tensor& target_lengths, const CTCLossFuncOptions& options = {});
+
+}  // namespace functional
+
+FLAMBEAU_LAYER(L1Loss, const Tensor& input, const Tensor& target);
+FLAMBEAU_LAYER(MSELoss, const Tensor& input, const Tensor& target);
+FLAMBEAU_LAYER(SmoothL1Loss, const Tensor& input, const Tensor& target);
+FLAMBEAU_LAYER(HuberLoss, const Tensor& input, const Tensor& target);
+FLAMBEAU_LAYER(KLDivLoss, const Tensor& input, const Tensor& target);
+FLAMBEAU_LAYER(PoissonNLLLoss, const Tensor& log_input, const Tensor& target);
+FLAMBEAU_LAYER(GaussianNLLLoss, const Tensor& input, const Tensor& target, const Tensor& var);
+FLAMBEAU_LAYER(HingeEmbeddingLoss, const Tensor& input, const Tensor& target);
+FLAMBEAU_LAYER(MultiLabelMarginLoss, const Tensor& input, const Tensor& target);
+FLAMBEAU_LAYER(SoftMarginLoss, const Tensor& input, const Tensor& target);
+FLAMBEAU_LAYER(CosineEmbeddingLoss, const Tensor& input1, const Tensor& input2,
+               const Tensor& target);
+FLAMBEAU_LAYER(MarginRankingLoss, const Tensor& input1, const Tensor& input2, const Tensor& target);
+FLAMBEAU_LAYER(TripletMarginLoss, const Tensor& anchor, const Tensor& positive,
+               const Tensor& negative);
+FLAMBEAU_LAYER(TripletMarginWithDistanceLoss, const Tensor& anchor, const Tensor& positive,
+               const Tensor& negative);
+FLAMBEAU_LAYER(CTCLoss, const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
+               const Tensor& target_lengths);
+
+// Those with weights of classes or samples keep them as buffers.
+#define FLAMBEAU_WEIGHTED_LOSS(Name)                                                     \
+  class Name##Impl : public Layer<Name##Impl, Name##Options> {                           \
+   public:                                                                               \
+    template <class... Args>                                                             \
+    requires std::constructible_from<Name##Options, Args...>                             \
+    explicit Name##Impl(Args&&... args)                                                  \
+        : Layer<Name##Impl, Name##Options>(Name##Options(std::forward<Args>(args)...)) { \
+      Name##Impl::reset();                                                               \
+    }                                                                                    \
+    void reset() override;                                                               \
+    void pretty_print(std::ostream& stream) const override;                              \
+    Tensor forward(const Tensor& input, const Tensor& target);                           \
+                                                                                         \
+    Tensor weight, pos_weight;                                                           \
+  };                                                                                     \
+  TORCH_MODULE(Name)
+
+FLAMBEAU_WEIGHTED_LOSS(BCELoss);
+FLAMBEAU_WEIGHTED_LOSS(BCEWithLogitsLoss);
+FLAMBEAU_WEIGHTED_LOSS(NLLLoss);
+FLAMBEAU_WEIGHTED_LOSS(CrossEntropyLoss);
+FLAMBEAU_WEIGHTED_LOSS(MultiMarginLoss);
+FLAMBEAU_WEIGHTED_LOSS(MultiLabelSoftMarginLoss);
+#undef FLAMBEAU_WEIGHTED_LOSS
+
+}  // namespace flambeau::torch::nn

@@ -1,0 +1,61 @@
+#include "flambeau/nn/layers/spatial.h"
+
+#include "flambeau/nn/print.h"
+
+namespace flambeau::torch::nn {
+namespace functional {
+
+Tensor cosine_similarity(const Tensor& x1, const Tensor& x2,
+                         const CosineSimilarityFuncOptions& options) {
+  return torch::cosine_similarity(x1, x2, options.dim(), options.eps());
+}
+Tensor pairwise_distance(const Tensor& x1, const Tensor& x2,
+                         const PairwiseDistanceFuncOptions& options) {
+  return torch::pairwise_distance(x1, x2, options.p(), options.eps(), options.keepdim());
+}
+Tensor pdist(const Tensor& input, double p) { return torch::pdist(input, p); }
+Tensor pixel_shuffle(const Tensor& input, const PixelShuffleFuncOptions& options) {
+  return torch::pixel_shuffle(input, options.upscale_factor());
+}
+Tensor pixel_unshuffle(const Tensor& input, const PixelUnshuffleFuncOptions& options) {
+  return torch::pixel_unshuffle(input, options.downscale_factor());
+}
+Tensor fold(const Tensor& input, const FoldFuncOptions& options) {
+  return torch::col2im(input, options.output_size(), options.kernel_size(), options.dilation(),
+                       options.padding(), options.stride());
+}
+Tensor unfold(const Tensor& input, const UnfoldFuncOptions& options) {
+  return torch::im2col(input, options.kernel_size(), options.dilation(), options.padding(),
+                       options.stride());
+}
+
+}  // namespace functional
+
+#define SHOWN(Name, show) \
+  void Name##Impl::pretty_print(std::ostream& stream) const { Print(stream, #Name) show; }
+#define PAIR(Name, function, show)                                 \
+  Tensor Name##Impl::forward(const Tensor& x1, const Tensor& x2) { \
+    return functional::function(x1, x2, options);                  \
+  }                                                                \
+  SHOWN(Name, show)
+#define LAYER(Name, function, show)                                                                \
+  Tensor Name##Impl::forward(const Tensor& input) { return functional::function(input, options); } \
+  SHOWN(Name, show)
+#define WINDOW                                                            \
+  ("kernel_size", options.kernel_size())("dilation", options.dilation())( \
+      "padding", options.padding())("stride", options.stride())
+
+PAIR(CosineSimilarity, cosine_similarity, ("dim", options.dim())("eps", options.eps()))
+PAIR(PairwiseDistance, pairwise_distance,
+     ("p", options.p())("eps", options.eps())("keepdim", options.keepdim()))
+LAYER(PixelShuffle, pixel_shuffle, ("upscale_factor", options.upscale_factor()))
+LAYER(PixelUnshuffle, pixel_unshuffle, ("downscale_factor", options.downscale_factor()))
+LAYER(Fold, fold, ("output_size", options.output_size())WINDOW)
+LAYER(Unfold, unfold, WINDOW)
+
+Tensor ChannelShuffleImpl::forward(const Tensor& input) {
+  return torch::channel_shuffle(input, options.groups());
+}
+SHOWN(ChannelShuffle, ("groups", options.groups()))
+
+}  // namespace flambeau::torch::nn

@@ -1,0 +1,189 @@
+// The Transformer of "Attention Is All You Need": encoder, decoder, their layers, and both.
+#pragma once
+
+#include <functional>
+#include <variant>
+
+#include "flambeau/nn/containers.h"
+#include "flambeau/nn/layers/attention.h"
+#include "flambeau/nn/layers/dropout.h"
+#include "flambeau/nn/layers/norm.h"
+
+namespace flambeau::torch::nn {
+
+using activation_t =
+    std::variant<enumtype::kReLU, enumtype::kGELU, std::function<Tensor(const Tensor&)>>;
+
+struct TransformerEncoderLayerOptions {
+  TransformerEncoderLayerOptions(int64_t d_model, int64_t nhead)
+      : d_model_(d_model), nhead_(nhead) {}
+  FLAMBEAU_OPTION(int64_t, d_model);
+  FLAMBEAU_OPTION(int64_t, nhead);
+  FLAMBEAU_OPTION(int64_t, dim_feedforward) = 2048;
+  FLAMBEAU_OPTION(double, dropout) = 0.1;
+  FLAMBEAU_OPTION(activation_t, activation) = kReLU;
+};
+using TransformerDecoderLayerOptions = TransformerEncoderLayerOptions;
+
+// --- Layers --------------------------------------------------------------------------------------
+
+// Self-attention and a feed-forward network, each with a residual and a norm.
+class TransformerEncoderLayerImpl : public Cloneable<TransformerEncoderLayerImpl> {
+ public:
+  TransformerEncoderLayerImpl(int64_t d_model, int64_t nhead)
+      : TransformerEncoderLayerImpl(TransformerEncoderLayerOptions(d_model, nhead)) {}
+  explicit TransformerEncoderLayerImpl(TransformerEncoderLayerOptions options);
+  void reset() override;
+  void reset_parameters();
+  Tensor forward(const Tensor& src, const Tensor& src_mask = {},
+                 const Tensor& src_key_padding_mask = {}, bool is_causal = false);
+
+  TransformerEncoderLayerOptions options;
+  MultiheadAttention self_attn = nullptr;
+  Linear linear1 = nullptr;
+  Dropout dropout = nullptr;
+  Linear linear2 = nullptr;
+  LayerNorm norm1 = nullptr, norm2 = nullptr;
+  Dropout dropout1 = nullptr, dropout2 = nullptr;
+
+ protected:
+  FORWARD_HAS_DEFAULT_ARGS({1, AnyValue(Tensor())}, {2, AnyValue(Tensor())}, {3, AnyValue(false)})
+};
+TORCH_MODULE(TransformerEncoderLayer);
+
+// Self-attention, attention to the encoder's output, and a feed-forward network.
+class TransformerDecoderLayerImpl : public Cloneable<TransformerDecoderLayerImpl> {
+ public:
+  TransformerDecoderLayerImpl(int64_t d_model, int64_t nhead)
+      : TransformerDecoderLayerImpl(TransformerDecoderLayerOptions(d_model, nhead)) {}
+  explicit TransformerDecoderLayerImpl(TransformerDecoderLayerOptions options);
+  void reset() override;
+  void reset_parameters();
+  Tensor forward(const Tensor& tgt, const Tensor& memory, const Tensor& tgt_mask = {},
+                 const Tensor& memory_mask = {}, const Tensor& tgt_key_padding_mask = {},
+                 const Tensor& memory_key_padding_mask = {}, bool tgt_is_causal = false);
+
+  TransformerDecoderLayerOptions options;
+  MultiheadAttention self_attn = nullptr, multihead_attn = nullptr;
+  Linear linear1 = nullptr;
+  Dropout dropout = nullptr;
+  Linear linear2 = nullptr;
+  LayerNorm norm1 = nullptr, norm2 = nullptr, norm3 = nullptr;
+  Dropout dropout1 = nullptr, dropout2 = nullptr, dropout3 = nullptr;
+
+ protected:
+  FORWARD_HAS_DEFAULT_ARGS({2, AnyValue(Tensor())}, {3, AnyValue(Tensor())},
+                           {4, AnyValue(Tensor())}, {5, AnyValue(Tensor())}, {6, AnyValue(false)})
+};
+TORCH_MODULE(TransformerDecoderLayer);
+
+// --- Stacks --------------------------------------------------------------------------------------
+
+struct TransformerEncoderOptions {
+  TransformerEncoderOptions(TransformerEncoderLayer encoder_layer, int64_t num_layers)
+      : encoder_layer_(std::move(encoder_layer)), num_layers_(num_layers) {}
+  TransformerEncoderOptions(const TransformerEncoderLayerOptions& encoder_layer_options,
+                            int64_t num_layers)
+      : TransformerEncoderOptions(TransformerEncoderLayer(encoder_layer_options), num_layers) {}
+  FLAMBEAU_OPTION(TransformerEncoderLayer, encoder_layer) = nullptr;
+  FLAMBEAU_OPTION(int64_t, num_layers);
+  FLAMBEAU_OPTION(AnyModule, norm) = {};
+};
+struct TransformerDecoderOptions {
+  TransformerDecoderOptions(TransformerDecoderLayer decoder_layer, int64_t num_layers)
+      : decoder_layer_(std::move(decoder_layer)), num_layers_(num_layers) {}
+  TransformerDecoderOptions(const TransformerDecoderLayerOptions& decoder_layer_options,
+                            int64_t num_layers)
+      : TransformerDecoderOptions(TransformerDecoderLayer(decoder_layer_options), num_layers) {}
+  FLAMBEAU_OPTION(TransformerDecoderLayer, decoder_layer) = nullptr;
+  FLAMBEAU_OPTION(int64_t, num_layers);
+  FLAMBEAU_OPTION(AnyModule, norm) = {};
+};
+
+// Copies of a layer, one after the other, and a norm on their result if one is given.
+class TransformerEncoderImpl : public Cloneable<TransformerEncoderImpl> {
+ public:
+  TransformerEncoderImpl(TransformerEncoderLayer encoder_layer, int64_t num_layers)
+      : TransformerEncoderImpl(TransformerEncoderOptions(std::move(encoder_layer), num_layers)) {}
+  explicit TransformerEncoderImpl(TransformerEncoderOptions options);
+  void reset() override;
+  void reset_parameters();
+  Tensor forward(const Tensor& src, const Tensor& src_mask = {},
+                 const Tensor& src_key_padding_mask = {});
+
+  TransformerEncoderOptions options;
+  ModuleList layers = nullptr;
+  AnyModule norm;
+
+ protected:
+  FORWARD_HAS_DEFAULT_ARGS({1, AnyValue(Tensor())}, {2, AnyValue(Tensor())})
+};
+TORCH_MODULE(TransformerEncoder);
+
+class TransformerDecoderImpl : public Cloneable<TransformerDecoderImpl> {
+ public:
+  TransformerDecoderImpl(TransformerDecoderLayer decoder_layer, int64_t num_layers)
+      : TransformerDecoderImpl(TransformerDecoderOptions(std::move(decoder_layer), num_layers)) {}
+  explicit TransformerDecoderImpl(TransformerDecoderOptions options);
+  void reset() override;
+  void reset_parameters();
+  Tensor forward(const Tensor& tgt, const Tensor& memory, const Tensor& tgt_mask = {},
+                 const Tensor& memory_mask = {}, const Tensor& tgt_key_padding_mask = {},
+                 const Tensor& memory_key_padding_mask = {});
+
+  TransformerDecoderOptions options;
+  ModuleList layers = nullptr;
+  AnyModule norm;
+
+ protected:
+  FORWARD_HAS_DEFAULT_ARGS({2, AnyValue(Tensor())}, {3, AnyValue(Tensor())},
+                           {4, AnyValue(Tensor())}, {5, AnyValue(Tensor())})
+};
+TORCH_MODULE(TransformerDecoder);
+
+// --- Both ----------------------------------------------------------------------------------------
+
+struct TransformerOptions {
+  TransformerOptions() = default;
+  TransformerOptions(int64_t d_model, int64_t nhead) : d_model_(d_model), nhead_(nhead) {}
+  TransformerOptions(int64_t d_model, int64_t nhead, int64_t num_encoder_layers,
+                     int64_t num_decoder_layers)
+      : d_model_(d_model),
+        nhead_(nhead),
+        num_encoder_layers_(num_encoder_layers),
+        num_decoder_layers_(num_decoder_layers) {}
+  FLAMBEAU_OPTION(int64_t, d_model) = 512;
+  FLAMBEAU_OPTION(int64_t, nhead) = 8;
+  FLAMBEAU_OPTION(int64_t, num_encoder_layers) = 6;
+  FLAMBEAU_OPTION(int64_t, num_decoder_layers) = 6;
+  FLAMBEAU_OPTION(int64_t, dim_feedforward) = 2048;
+  FLAMBEAU_OPTION(double, dropout) = 0.1;
+  FLAMBEAU_OPTION(activation_t, activation) = kReLU;
+  FLAMBEAU_OPTION(AnyModule, custom_encoder) = {};
+  FLAMBEAU_OPTION(AnyModule, custom_decoder) = {};
+};
+
+// An encoder and a decoder that attends to its output.
+class TransformerImpl : public Cloneable<TransformerImpl> {
+ public:
+  explicit TransformerImpl(TransformerOptions options = {});
+  void reset() override;
+  void reset_parameters();
+  Tensor forward(const Tensor& src, const Tensor& tgt, const Tensor& src_mask = {},
+                 const Tensor& tgt_mask = {}, const Tensor& memory_mask = {},
+                 const Tensor& src_key_padding_mask = {}, const Tensor& tgt_key_padding_mask = {},
+                 const Tensor& memory_key_padding_mask = {});
+  // A mask that lets each step see itself and those before.
+  static Tensor generate_square_subsequent_mask(int64_t sz);
+
+  TransformerOptions options;
+  AnyModule encoder, decoder;
+
+ protected:
+  FORWARD_HAS_DEFAULT_ARGS({2, AnyValue(Tensor())}, {3, AnyValue(Tensor())},
+                           {4, AnyValue(Tensor())}, {5, AnyValue(Tensor())},
+                           {6, AnyValue(Tensor())}, {7, AnyValue(Tensor())})
+};
+TORCH_MODULE(Transformer);
+
+}  // namespace flambeau::torch::nn

@@ -1,0 +1,22 @@
+// All of torch::nn.
+#pragma once
+
+#include "flambeau/nn/containers.h"
+#include "flambeau/nn/init.h"
+#include "flambeau/nn/layers/activation.h"
+#include "flambeau/nn/layers/adaptive.h"
+#include "flambeau/nn/layers/attention.h"
+#include "flambeau/nn/layers/conv.h"
+#include "flambeau/nn/layers/dropout.h"
+#include "flambeau/nn/layers/embedding.h"
+#include "flambeau/nn/layers/linear.h"
+#include "flambeau/nn/layers/loss.h"
+#include "flambeau/nn/layers/norm.h"
+#include "flambeau/nn/layers/padding.h"
+#include "flambeau/nn/layers/pooling.h"
+#include "flambeau/nn/layers/rnn.h"
+#include "flambeau/nn/layers/spatial.h"
+#include "flambeau/nn/layers/transformer.h"
+#include "flambeau/nn/layers/vision.h"
+#include "flambeau/nn/utils/clip_grad.h"
+#include "flambeau/nn/utils/rnn.h"
