@@ -1,0 +1,6 @@
+// All of torch::data.
+#pragma once
+
+#include "flambeau/data/loader.h"
+#include "flambeau/data/mnist.h"
+#include "flambeau/data/transforms.h"

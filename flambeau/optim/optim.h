@@ -1,0 +1,6 @@
+// All of torch::optim.
+#pragma once
+
+#include "flambeau/optim/lbfgs.h"
+#include "flambeau/optim/optimizers.h"
+#include "flambeau/optim/schedulers.h"
