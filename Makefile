@@ -125,6 +125,12 @@ wheel: setup  ## build the wheel of the CPU package into dist/
 	  --config-settings=cmake.define.FLAMBEAU_CUDA=OFF .
 	$(BIN)/python tools/budgets.py wheel
 
+.PHONY: archive
+archive: setup  ## pack libraries and headers for C++ programs into dist/
+	@$(MAKE) --no-print-directory build/release/CMakeCache.txt
+	cmake --build --preset release -j $(JOBS)
+	cpack --config build/release/CPackConfig.cmake -B dist
+
 .PHONY: build-time
 build-time: setup  ## time a clean build against its budget
 	$(BIN)/python tools/budgets.py compile

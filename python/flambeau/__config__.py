@@ -25,4 +25,5 @@ def parallel_info() -> str:
     return (
         f"ATen/Parallel:\n\tat::get_num_threads() : {flambeau.get_num_threads()}\n"
         f"\tat::get_num_interop_threads() : {flambeau.get_num_interop_threads()}\n"
+        "ATen parallel backend: OpenMP\n"
     )

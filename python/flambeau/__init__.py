@@ -87,12 +87,11 @@ _HOMES.update(_sparse_broadcast_to="_C", _neg_view="_C")
 _SPARSE_PRODUCTS = "dsmm hsmm hspmm saddmm smm spmm sspaddmm".split()
 _HOMES.update(dict.fromkeys(_SPARSE_PRODUCTS, "sparse"))
 _HOMES["lobpcg"] = "_lobpcg"
-_HOMES.update(dict.fromkeys(("_int_mm", "_addmm_activation"), "_namespace._matmul_names"))
+_HOMES.update(_int_mm="_namespace._matmul_names", _addmm_activation="_C")
 _HOMES.update(Event="_namespace._streams", Stream="_namespace._streams", jagged="nested")
 _HOMES.update(ops="_ops", classes="_ops", Tag="library", Future="futures", ScriptModule="jit")
 _HOMES.update(GradScaler="amp", _disable_dynamo="_compile")
-_ATEN = "_softmax_backward_data _log_softmax_backward_data _has_compatible_shallow_copy_type"
-_HOMES.update(dict.fromkeys(_ATEN.split(), "_operators._aten_functions"))
+_HOMES.update(_softmax_backward_data="_C", _log_softmax_backward_data="_C")
 _HOMES["_amp_update_scale_"] = "amp.grad_scaler"
 _OLD_LINALG = ("cholesky", "eig", "lstsq", "lu", "matrix_rank", "qr", "solve", "symeig")
 _HOMES.update(dict.fromkeys(_OLD_LINALG, "_linalg_utils"))
@@ -111,13 +110,16 @@ _HOMES.update(dict.fromkeys(_AUTOCAST.split(), "amp._older_names"))
 _QUANTIZED = (
     "quantize_per_tensor quantize_per_tensor_dynamic quantize_per_channel dequantize int_repr "
     "q_scale q_zero_point q_per_channel_scales q_per_channel_zero_points q_per_channel_axis "
-    "qscheme per_tensor_affine per_channel_affine per_tensor_symmetric per_channel_symmetric "
-    "per_channel_affine_float_qparams empty_quantized _empty_affine_quantized "
-    "_empty_per_channel_affine_quantized _make_per_tensor_quantized_tensor "
-    "_make_per_channel_quantized_tensor _choose_qparams_per_tensor quantized_max_pool1d "
-    "quantized_max_pool2d quantized_max_pool3d"
+    "empty_quantized _empty_affine_quantized _empty_per_channel_affine_quantized "
+    "_make_per_tensor_quantized_tensor _make_per_channel_quantized_tensor "
+    "_choose_qparams_per_tensor quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d"
 )
 _HOMES.update(dict.fromkeys(_QUANTIZED.split(), "_quantized"))
+_SCHEMES = (
+    "qscheme per_tensor_affine per_channel_affine per_tensor_symmetric per_channel_symmetric "
+    "per_channel_affine_float_qparams"
+)
+_HOMES.update(dict.fromkeys(_SCHEMES.split(), "_quantized._scheme"))
 
 
 _ABSENT_CLASSES = "Flambeau has flambeau.load"

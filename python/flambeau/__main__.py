@@ -4,6 +4,7 @@ python -m flambeau script.py ...      a script, with its arguments
 python -m flambeau -m module ...      a module, as `python -m module ...` would
 python -m flambeau -c command ...     a line of Python
 python -m flambeau - ...              a script from the standard input
+python -m flambeau --cmake-dir        where find_package finds the library: CMAKE_PREFIX_PATH
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import types
 
 from flambeau._as_torch import install
 
-_USAGE = "usage: python -m flambeau (script.py | -m module | -c command | -) [arguments]"
+_USAGE = (
+    "usage: python -m flambeau (script.py | -m module | -c command | -) [arguments] | --cmake-dir"
+)
 
 
 def _new_main(file: str | None) -> types.ModuleType:
@@ -47,6 +50,11 @@ def main(arguments: list[str]) -> int:
         print(_USAGE)
         return 0 if arguments else 2
     kind, *rest = arguments
+    if kind == "--cmake-dir":
+        from flambeau.utils import cmake_prefix_path
+
+        print(cmake_prefix_path)
+        return 0
     if kind in ("-m", "-c") and not rest:
         print(f"argument expected for the {kind} option\n{_USAGE}", file=sys.stderr)
         return 2

@@ -41,7 +41,10 @@ _MODULES = {
     "_dynamo.backends": _COMPILER,
     "_dynamo.testing": _COMPILER,
     "_export": _COMPILER,
-    "_functorch": _COMPILER,
+    "_functorch.aot_autograd": _COMPILER,
+    "_functorch.compilers": _COMPILER,
+    "_functorch.config": _COMPILER,
+    "_functorch.partitioners": _COMPILER,
     "_higher_order_ops": _COMPILER,
     "_inductor": _COMPILER,
     "_subclasses": "Flambeau has no fake tensors; use the meta device",
@@ -59,7 +62,6 @@ _MODULES = {
     "sparse._triton_ops_meta": _COMPILER,
     "utils._sympy": _COMPILER,
     "utils.hipify": "there are no kernels for AMD's devices",
-    "utils.cpp_extension": "extensions are built against PyTorch's own C++ headers",
     "utils.mobile_optimizer": _COMPILER,
 }
 

@@ -84,6 +84,8 @@ class Operator:
             for known in (self.fake, self.kernels.get("Meta"), self.kernels.get(_ANY_DEVICE)):
                 if known is not None:
                     return known
+            if self.schema is not None and self.schema.is_mutable and not self.schema.returns:
+                return lambda *args, **kwargs: None  # there is nothing to tell of
             raise NotImplementedError(
                 f"{self.name}: no fake implementation was registered, which tells the shapes of "
                 "results on the meta device. Use flambeau.library.register_fake."
@@ -214,18 +216,15 @@ class _OpNamespace:
         self._registered: dict[str, Operator] = {}
 
     def __getattr__(self, name: str) -> OpOverloadPacket:
+        take_registrations()
         function: Any = self._registered.get(name)
         if function is not None and function.schema is None:
             function = None
         if function is None and self.name == "aten" and not name.startswith("__"):
-            from flambeau._operators._aten_functions import FUNCTIONS
+            from flambeau._operators import _aten_private, _aten_upsample
 
-            if "upsample_" in name:
-                from flambeau._operators._aten_upsample import FUNCTIONS
-            from flambeau._operators import _aten_private
-
-            function = FUNCTIONS.get(name) or _own_function(name)
-            function = function or _private(_aten_private, name) or _missing("aten", name)
+            function = _private(_aten_private, name) or _private(_aten_upsample, name)
+            function = function or _own_function(name) or _missing("aten", name)
         if function is None and self.name in _COLLECTIVES and not name.startswith("__"):
             function = _missing(self.name, name)
         if function is None and self.name == "profiler":
@@ -256,9 +255,9 @@ def _exit(part: Any) -> None:
 
 
 def _private(module: Any, name: str) -> Any:
-    """A function that a module of PyTorch's inner ones defines."""
+    """A function of a module of PyTorch's inner ones."""
     found = vars(module).get(name)
-    return found if getattr(found, "__module__", None) == module.__name__ else None
+    return found if callable(found) and not isinstance(found, type) else None
 
 
 def _missing(namespace: str, name: str) -> Callable[..., Any]:
@@ -282,8 +281,9 @@ def _own_function(name: str) -> Callable[..., Any] | None:
         found = getattr(home, name, None)
         if callable(found) and not isinstance(found, type):
             return found
-    if name in flambeau._C._ops:  # of those that programs do not call
-        return flambeau._C._ops[name]  # type: ignore[no-any-return]
+    for own in (name, f"_{name}"):  # of those that programs do not call
+        if own in flambeau._C._ops:
+            return flambeau._C._ops[own]  # type: ignore[no-any-return]
     for prefix, home in (("linalg_", flambeau.linalg), ("fft_", flambeau.fft)):
         if name.startswith(prefix) and callable(found := getattr(home, name[len(prefix) :], None)):
             return found
@@ -304,23 +304,32 @@ class _Ops:
         return namespace
 
     def load_library(self, path: Any) -> None:
-        """Refuses: a library of C++ operators was built against PyTorch itself.
+        """Loads a library of operators that were registered in C++ with TORCH_LIBRARY.
 
-        The operators of torchvision's and torchaudio's are written here as well, and these are
-        registered instead.
+        One that was built against PyTorch itself is refused, but for those of torchvision and
+        torchaudio: their operators are written here as well, and these are registered instead.
         """
-        folder, _, file = os.fspath(path).replace(os.sep, "/").rpartition("/")
+        path = os.fspath(path)
+        if os.path.isfile(path) and not _is_of_pytorch(path):
+            import ctypes
+
+            ctypes.CDLL(path)
+            self.loaded_libraries.add(path)
+            take_registrations()
+            return
+        folder, _, file = path.replace(os.sep, "/").rpartition("/")
         for package, home, start in (
             ("torchvision", "torchvision", "_C"),
             ("torchaudio", "torchaudio/lib", ("_torchaudio", "libtorchaudio")),
         ):
             if folder.endswith(home) and file.startswith(start):
                 self.import_module(f"flambeau._library._{package}_ops")
-                self.loaded_libraries.add(os.fspath(path))
+                self.loaded_libraries.add(path)
                 return
         raise OSError(
-            f"ops.load_library: {path} holds operators compiled against PyTorch's libraries, which "
-            "Flambeau does not load; register operators from Python with flambeau.library"
+            f"Could not load this library: {path}: it is not there, or compiled against PyTorch's "
+            "libraries, which Flambeau does not load: build it against Flambeau (see "
+            "flambeau.utils.cpp_extension), or register operators with flambeau.library"
         )
 
     def import_module(self, module: str) -> None:
@@ -347,8 +356,39 @@ ops = _Ops()
 classes = _Classes()
 
 
+def _is_of_pytorch(path: str) -> bool:
+    """Whether a library needs those of PyTorch."""
+    with open(path, "rb") as file:
+        text = file.read()
+    return b"\0libc10.so\0" in text or b"\0libtorch" in text
+
+
+_taken = 0  # of what was registered in C++
+
+
+def take_registrations() -> None:
+    """Takes over what libraries of C++ code have registered since the last call."""
+    global _taken
+    for name, schema, key, kernel in _C._library_registrations(_taken):
+        _taken += 1
+        known = _known(name)
+        if schema:
+            from flambeau._library import _schema
+
+            if known.schema is not None:
+                raise RuntimeError(f"Tried to register an operator ({name}{schema}) twice")
+            known.schema = _schema.parse(name, schema)
+        if kernel is not None:
+            known.kernels[key or "CompositeImplicitAutograd"] = kernel
+
+
 def operator(qualname: str) -> Operator:
     """The operator of a name such as ns::op, made when it is first asked for."""
+    take_registrations()
+    return _known(qualname)
+
+
+def _known(qualname: str) -> Operator:
     namespace, colons, name = qualname.partition("::")
     if not colons or not namespace or not name:
         raise ValueError(f"Expected the name of an operator as 'namespace::name', got '{qualname}'")

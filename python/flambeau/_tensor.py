@@ -280,10 +280,10 @@ def is_set_to(self: Tensor, tensor: Tensor) -> bool:
     """Whether the other tensor is the same window on the same memory."""
     one, other = (x if x._base is None else x._base for x in (self, tensor))
     return (
-        self.data_ptr() == tensor.data_ptr()
+        not any(x.is_conj() or x.is_neg() for x in (self, tensor))
+        and self.data_ptr() == tensor.data_ptr()
         and (self.data_ptr() != 0 or one is other)
-        and self.dtype == tensor.dtype
-        and self.shape == tensor.shape
+        and (self.dtype, self.shape) == (tensor.dtype, tensor.shape)
         and self.stride() == tensor.stride()
     )
 
@@ -295,17 +295,18 @@ def apply_(self: Tensor, function: Callable[[Any], Any]) -> Tensor:
 
 def map_(self: Tensor, tensor: Tensor | None, function: Callable[[Any, Any], Any]) -> Tensor:
     """Replaces each element by a Python function of it and of that of another tensor. Slow."""
-    if self.requires_grad:
+    if self.requires_grad or (tensor is not None and tensor.requires_grad):
         raise RuntimeError(
             "Can't call apply_() or map_() on Variable that requires grad. Use var.detach() first."
         )
-    values = self.reshape(-1).tolist()
-    others = [None] * len(values) if tensor is None else tensor.expand_as(self).reshape(-1).tolist()
-    results = [function(one, two) for one, two in zip(values, others)]
-    for result in results:
-        if isinstance(result, (str, bytes)):
-            raise TypeError(f"must be real number, not {type(result).__name__}")
-    return self.copy_(flambeau.tensor(results, dtype=self.dtype).view(self.shape))
+    if tensor is not None and tensor.type() != self.type():
+        raise TypeError(f"map_: expected {self.type()} for 'other' (got {tensor.type()})")
+    others = [None] * self.numel() if tensor is None else tensor.expand_as(self).flatten().tolist()
+    results = [function(one, two) for one, two in zip(self.reshape(-1).tolist(), others)]
+    if text := [result for result in results if isinstance(result, (str, bytes))]:
+        raise TypeError(f"must be real number, not {type(text[0]).__name__}")
+    self.data.copy_(flambeau.tensor(results, dtype=self.dtype).view(self.shape))  # not counted
+    return self
 
 
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:

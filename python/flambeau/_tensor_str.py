@@ -1,23 +1,21 @@
 """Text of tensors: `repr`, `str` and `set_printoptions`, character for character as PyTorch writes
 them.
 
-A tensor is brought to nested Python lists once (only the part that will be seen), a Formatter looks
-at the numbers to choose one notation and one width for all of them, and the lists are laid out in
-lines.
+The elements are written by the core (flambeau/ops/creation/contents.cpp).
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
-from math import inf, isfinite
+from math import inf
 from textwrap import indent
 
 import flambeau
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
     from flambeau import Tensor
@@ -100,141 +98,12 @@ def printoptions(**kwargs: Any) -> Iterator[None]:
         set_printoptions(**before)
 
 
-class Formatter:
-    """Writes the numbers of one tensor in one notation and one width.
-
-    Floating-point numbers are whole (`1.`), fixed (`1.5000`) or scientific (`1.5000e+00`): whole if
-    every number is, scientific if the range is too wide to compare at a glance.
-    """
-
-    def __init__(self, values: list[Any], is_floating: bool) -> None:
-        self.is_floating = is_floating
-        self.whole = True
-        self.scientific = False
-        self.width = 1
-        if is_floating:
-            self._choose_notation(values)
-        else:
-            self.width = max((len(str(value)) for value in values), default=1)
-
-    def _choose_notation(self, values: list[float]) -> None:
-        shown = [value for value in values if value != 0 and isfinite(value)]
-        if not shown:
-            return
-        sizes = [abs(value) for value in shown]
-        largest, smallest = max(sizes), min(sizes)
-        self.whole = all(value.is_integer() for value in shown)
-        if PRINT_OPTS.sci_mode is not None:
-            self.scientific = PRINT_OPTS.sci_mode
-        else:
-            self.scientific = (
-                largest / smallest > 1000.0
-                or largest > 1.0e8
-                or (not self.whole and smallest < 1.0e-4)
-            )
-        self.width = max(len(self._digits(value)) for value in shown)
-
-    def _digits(self, value: float) -> str:
-        if self.scientific:
-            return f"{value:.{PRINT_OPTS.precision}e}"
-        if self.whole:
-            digits = f"{value:.0f}"
-            return f"{digits}." if isfinite(value) else digits
-        return f"{value:.{PRINT_OPTS.precision}f}"
-
-    def format(self, value: Any) -> str:
-        text = self._digits(value) if self.is_floating else str(value)
-        return text.rjust(self.width)
-
-
-def _writer(leaves: list[Any], dtype: Any) -> tuple[Callable[[Any], str], int]:
-    """The function that writes one element, and the width an element takes with its comma and
-    space.
-    """
-    if dtype.is_complex:
-        real = Formatter([value.real for value in leaves], True)
-        imag = Formatter([value.imag for value in leaves], True)
-
-        def write_complex(value: complex) -> str:
-            imag_text = imag.format(value.imag).lstrip()
-            sign = "" if imag_text[0] == "-" else "+"
-            return f"{real.format(value.real)}{sign}{imag_text}j"
-
-        return write_complex, real.width + imag.width + 3
-    formatter = Formatter(leaves, dtype.is_floating_point)
-    return formatter.format, formatter.width + 2
-
-
-def _leaves(nested: Any, depth: int) -> list[Any]:
-    """All elements of `depth` levels of nested lists, in order."""
-    if depth == 0:
-        return [nested]
-    for _ in range(depth - 1):
-        nested = [item for row in nested for item in row]
-    return nested
-
-
-def _visible(tensor: Tensor) -> Tensor:
-    """The elements that a summary shows: the first and last `edgeitems` of every dimension."""
-    edge = PRINT_OPTS.edgeitems
-    for dim, size in enumerate(tensor.shape):
-        if size > 2 * edge:
-            ends = [tensor.narrow(dim, 0, edge), tensor.narrow(dim, size - edge, edge)]
-            tensor = flambeau.cat(ends, dim)
-    return tensor
-
-
-class _Layout:
-    """Lays nested lists out in lines; `indent` is the column at which the outer bracket opens."""
-
-    def __init__(
-        self, shape: tuple[int, ...], summarize: bool, write: Callable[[Any], str], width: int
-    ):
-        self.shape = shape
-        self.summarize = summarize
-        self.write = write
-        self.width = width
-
-    def _cut(self, level: int) -> int:
-        """Where the dots go among the items of dimension `level`, or -1 when all of them are
-        shown.
-        """
-        edge = PRINT_OPTS.edgeitems
-        return edge if self.summarize and self.shape[level] > 2 * edge else -1
-
-    def row(self, values: list[Any], indent: int, level: int) -> str:
-        per_line = max(1, (PRINT_OPTS.linewidth - indent) // self.width)
-        words = [self.write(value) for value in values]
-        cut = self._cut(level)
-        if cut >= 0:
-            words.insert(cut, " ...")
-        lines = [", ".join(words[i : i + per_line]) for i in range(0, len(words), per_line)]
-        return "[" + (",\n" + " " * (indent + 1)).join(lines) + "]"
-
-    def block(self, values: Any, indent: int, level: int = 0) -> str:
-        below = len(self.shape) - level - 1
-        if below < 0:
-            return self.write(values)
-        if below == 0:
-            return self.row(values, indent, level)
-        blocks = [self.block(value, indent + 1, level + 1) for value in values]
-        cut = self._cut(level)
-        if cut >= 0:
-            blocks.insert(cut, "...")
-        return "[" + ("," + "\n" * below + " " * (indent + 1)).join(blocks) + "]"
-
-
 def _contents(tensor: Tensor, indent: int) -> str:
     """The text between the parentheses of `tensor(...)`, without the suffixes."""
-    summarize = tensor.numel() > PRINT_OPTS.threshold
-    data = tensor.detach()
-    if data.is_conj():
-        data = data.resolve_conj()
-    if data.is_neg():
-        data = data.resolve_neg()
-    nested = (_visible(data) if summarize else data).tolist()
-    write, width = _writer(_leaves(nested, tensor.dim()), tensor.dtype)
-    return _Layout(tuple(tensor.shape), summarize, write, width).block(nested, indent)
+    o = PRINT_OPTS
+    return flambeau._C._contents(
+        tensor, indent, o.precision, o.threshold, o.edgeitems, o.linewidth, o.sci_mode
+    )
 
 
 # The name under which libraries with tensor classes of their own know it.

@@ -17,29 +17,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+_BY_POSITION = _inspect.Parameter.POSITIONAL_ONLY
+_BY_NAME = _inspect.Parameter.KEYWORD_ONLY
 # Not offered without the underscore that says that it is internal.
 _INTERNAL = "powsum"
 
 __all__: list[str] = []
 
 
-def _signature(name: str, takes: str) -> _inspect.Signature:
-    operands, _, options = takes.partition("*")
-    first = "input" if name == "pow" else "inputs"
-    by_position = [
-        _inspect.Parameter(word, _inspect.Parameter.POSITIONAL_ONLY)
-        for word in (first, *operands.split())
-    ]
-    by_name = []
-    for option in options.split():
-        word, _, text = option.partition("=")
-        default = _literal(text) if text else None
-        by_name.append(_inspect.Parameter(word, _inspect.Parameter.KEYWORD_ONLY, default=default))
-    return _inspect.Signature([*by_position, *by_name])
+def _signature(name: str, parameters: list[_foreach.Parameter]) -> _inspect.Signature:
+    shown = [_inspect.Parameter("input" if name == "pow" else "inputs", _BY_POSITION)]
+    for names, default, _ in parameters:
+        if default is None:
+            shown.append(_inspect.Parameter(names[0], _BY_POSITION))
+        else:
+            value = _literal(default)
+            shown.append(_inspect.Parameter(names[0], _BY_NAME, default=value))
+    return _inspect.Signature(shown)
 
 
 def _offer(name: str, function: Callable[..., Any]) -> None:
-    signature = _signature(name, function.__dict__["_takes"])
+    signature = _signature(name, function.__dict__["_parameters"])
     positional = [p for p in signature.parameters.values() if p.kind is p.POSITIONAL_ONLY]
     options = signature.parameters.keys() - {p.name for p in positional}
     count = len(positional)

@@ -13,7 +13,11 @@ namespace flambeau::python {
 
 // Where converted arguments live during a call.
 struct Frame {
-  Value values[max_arguments];
+  Frame() {}  // NOLINT(modernize-use-equals-default): the union has no default
+  // Without values at first: match() gives one to each parameter.
+  union {
+    Value values[max_arguments];
+  };
   union Slot {
     Scalar scalar;
     Operand operand;

@@ -245,5 +245,7 @@ bool add_runtime(PyObject* module);      // default dtype, threads, finfo, ...
 bool add_accelerator(PyObject* module);  // streams, events and memory of devices
 bool add_generator(PyObject* module);
 bool add_module_base(PyObject* module);  // what nn.Module does on every call
+bool add_tensor_api(PyObject* module);   // for extension modules of programs
+bool add_library(PyObject* module);      // operators that programs register in C++
 
 }  // namespace flambeau::python

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <string>
 #include <thread>
 
 #include "flambeau/autograd/grad_mode.h"
+#include "flambeau/autograd/record.h"
 #include "flambeau/autograd/saved.h"
 #include "flambeau/ops/ops.h"
 #include "python/src/node.h"
@@ -95,6 +97,10 @@ PyObject* run(PyObject*, PyObject* args) {
       PyObject* root = PySequence_Fast_GET_ITEM(roots_list.get(), i);
       PyObject* grad = PySequence_Fast_GET_ITEM(grads_list.get(), i);
       roots.push_back(edge_of(root, "tensors", i));
+      // A view that was made without history wants a gradient by its base alone.
+      CHECK(!is_tensor(root) || tensor_of(root)->requires_grad || !roots.back().node->variable,
+            RuntimeError, "element {} of tensors does not require grad and does not have a grad_fn",
+            i);
       if (is_tensor(grad)) {
         root_grads.push_back(tensor_of(grad));
       } else {
@@ -293,11 +299,17 @@ PyObject* set_anomaly(PyObject*, PyObject* args) {
 PyObject* is_anomaly(PyObject*, PyObject*) { return PyBool_FromLong(anomaly_mode.enabled); }
 PyObject* is_anomaly_nan(PyObject*, PyObject*) { return PyBool_FromLong(anomaly_mode.check_nan); }
 
+// The number that the next node of this thread will have.
+PyObject* next_sequence(PyObject*, PyObject*) {
+  return PyLong_FromUnsignedLongLong(Node::peek_sequence());
+}
+
 PyMethodDef functions[] = {
     {"_engine_run_backward", run, METH_VARARGS, nullptr},
     {"_queue_callback", queue, METH_O, nullptr},
     {"_current_graph_task_id", task_id, METH_NOARGS, nullptr},
     {"_current_autograd_node", current_node, METH_NOARGS, nullptr},
+    {"_get_sequence_nr", next_sequence, METH_NOARGS, nullptr},
     {"_will_engine_execute_node", will_execute, METH_O, nullptr},
     {"_is_checkpoint_valid", is_checkpoint_valid, METH_NOARGS, nullptr},
     {"_increment_version", increment_version, METH_O, nullptr},

@@ -1,7 +1,9 @@
 // Exceptions across the border: one C++ class per Python exception.
 #include <new>
 
+#include "flambeau/base/assertion.h"
 #include "flambeau/base/check.h"
+#include "flambeau/io/stream.h"
 #include "flambeau/tensor/accelerator.h"
 #include "python/src/binding.h"
 
@@ -47,33 +49,49 @@ void PythonError::restore() const {
 
 PyObject* device_fault = nullptr;
 
+// Messages may show bytes of files, which need not be text.
+static void raise_as(PyObject* type, const std::exception& error) {
+  const std::string_view text = error.what();
+  const Object message(
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace"));
+  if (message) PyErr_SetObject(type, message.get());
+}
+
 void set_python_error() {
   try {
     throw;
   } catch (const PythonError& error) {
     error.restore();
   } catch (const DeviceFault& error) {
-    PyErr_SetString(device_fault ? device_fault : PyExc_IndexError, error.what());
+    raise_as(device_fault ? device_fault : PyExc_IndexError, error);
   } catch (const IndexError& error) {
-    PyErr_SetString(PyExc_IndexError, error.what());
+    raise_as(PyExc_IndexError, error);
   } catch (const ValueError& error) {
-    PyErr_SetString(PyExc_ValueError, error.what());
+    raise_as(PyExc_ValueError, error);
   } catch (const TypeError& error) {
-    PyErr_SetString(PyExc_TypeError, error.what());
+    raise_as(PyExc_TypeError, error);
   } catch (const NotImplementedError& error) {
-    PyErr_SetString(PyExc_NotImplementedError, error.what());
+    raise_as(PyExc_NotImplementedError, error);
+  } catch (const AssertionError& error) {
+    raise_as(PyExc_AssertionError, error);
+  } catch (const ZeroDivisionError& error) {
+    raise_as(PyExc_ZeroDivisionError, error);
   } catch (const OverflowError& error) {
-    PyErr_SetString(PyExc_OverflowError, error.what());
+    raise_as(PyExc_OverflowError, error);
   } catch (const OutOfMemoryError& error) {
-    PyErr_SetString(out_of_memory_error ? out_of_memory_error : PyExc_RuntimeError, error.what());
+    raise_as(out_of_memory_error ? out_of_memory_error : PyExc_RuntimeError, error);
   } catch (const LinAlgError& error) {
-    PyErr_SetString(linalg_error ? linalg_error : PyExc_RuntimeError, error.what());
+    raise_as(linalg_error ? linalg_error : PyExc_RuntimeError, error);
+  } catch (const io::UnpicklingError& error) {
+    const Object module(PyImport_ImportModule("pickle"));
+    const Object type(module ? PyObject_GetAttrString(module.get(), "UnpicklingError") : nullptr);
+    if (type) raise_as(type.get(), error);
   } catch (const Error& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
+    raise_as(PyExc_RuntimeError, error);
   } catch (const std::bad_alloc&) {
     PyErr_SetString(PyExc_MemoryError, "out of memory");
   } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
+    raise_as(PyExc_RuntimeError, error);
   }
 }
 

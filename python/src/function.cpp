@@ -2,13 +2,8 @@
 // the Python face of the node that Function.apply makes.
 #include <algorithm>
 
-#include "flambeau/autograd/engine.h"
+#include "flambeau/autograd/custom_function.h"
 #include "flambeau/autograd/grad_mode.h"
-#include "flambeau/autograd/meta.h"
-#include "flambeau/autograd/saved.h"
-#include "flambeau/base/warn.h"
-#include "flambeau/ops/ops.h"
-#include "flambeau/tensor/side_stream.h"
 #include "python/src/node.h"
 
 namespace flambeau::python {
@@ -47,12 +42,7 @@ int context_clear(PyObject* self) {
 }
 
 void check_not_freed(const Context& context) {
-  CHECK(!context.freed, RuntimeError,
-        "Trying to backward through the graph a second time (or directly access saved tensors "
-        "after they have already been freed). Saved intermediate values of the graph are freed "
-        "when you call .backward() or autograd.grad(). Specify retain_graph=True if you need to "
-        "backward through the graph a second time or if you need to access saved tensors after "
-        "calling backward.");
+  if (context.freed) refuse_freed();
 }
 // The same as objects on which hooks can be put.
 PyObject* get_raw_saved_tensors(PyObject* self, void*) {
@@ -111,29 +101,22 @@ Object attribute_or_null(PyObject* object, const char* name) {
   return value.get() == Py_None ? Object() : value;
 }
 
-// The tensors of a tuple that the user left on the context.
+// The tensors of a tuple that the user left on the context; undefined for None.
 template <class ErrorType>
-std::vector<PyObject*> tensors_in(const Object& tuple, const char* what, const char* only,
-                                  bool allow_none) {
-  std::vector<PyObject*> items;
-  if (!tuple) return items;
+std::vector<Tensor> tensors_in(const Object& tuple, const char* what, const char* only,
+                               bool allow_none) {
+  std::vector<Tensor> tensors;
+  if (!tuple) return tensors;
   CHECK(PyTuple_Check(tuple.get()), TypeError, "{} attribute is expected to be a tuple, but is {}",
         what, Py_TYPE(tuple.get())->tp_name);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(tuple.get()); ++i) {
     PyObject* item = PyTuple_GET_ITEM(tuple.get(), i);
-    if (is_tensor(item) || (allow_none && item == Py_None)) {
-      items.push_back(item);
-      continue;
-    }
-    fail<ErrorType>("{} {}, but argument {} is of type {}", what, only, i, Py_TYPE(item)->tp_name);
+    if (!is_tensor(item) && !(allow_none && item == Py_None))
+      fail<ErrorType>("{} {}, but argument {} is of type {}", what, only, i,
+                      Py_TYPE(item)->tp_name);
+    tensors.push_back(is_tensor(item) ? tensor_of(item) : Tensor());
   }
-  return items;
-}
-
-bool holds(const std::vector<PyObject*>& items, const Tensor& tensor) {
-  return std::any_of(items.begin(), items.end(), [&](PyObject* item) {
-    return item != Py_None && tensor_of(item).is_same(tensor);
-  });
+  return tensors;
 }
 
 // Runs backward in Python: gradients in, gradients out.
@@ -168,11 +151,7 @@ struct BackwardRule {
     if (materialize) {
       for (size_t i = 0; i < in.size(); ++i) {
         if (in[i].defined() || !is_tensor_output[i]) continue;
-        const GradMeta& meta = node.inputs[i];
-        Options options;
-        options.dtype = meta.dtype;
-        options.device = meta.device;
-        in[i] = zeros(meta.sizes, options);
+        in[i] = missing_gradient(node.inputs[i]);
       }
     }
     Object grads = check(grads_tuple(in));
@@ -210,89 +189,6 @@ struct BackwardRule {
   }
 };
 
-// Turns the outputs of forward into outputs of the node.
-struct Outputs {
-  PyObject* args;
-  std::vector<PyObject*> dirty, non_differentiable;
-  NodePtr node;
-  bool records;
-
-  Tensor finish(const Tensor& output) const {
-    const bool is_input = is_argument(output), is_dirty = holds(dirty, output);
-    if (is_dirty && is_input) return finish_dirty(output);
-    if (holds(non_differentiable, output)) {
-      if (output.requires_grad()) return detach_alias(output);
-      if (records) node->add_input(output);
-      return output;
-    }
-    Tensor result = output;
-    if (is_input && !records) return detach_alias(output);
-    if (is_input) {
-      // Returned as it came: the caller gets a view of it with this function's history.
-      result = make_alias(output);
-      mark_view(result, output, ViewOrigin::custom_function);
-    } else if (output->view_base && grad_enabled()) {
-      result->view_origin = ViewOrigin::custom_function;
-    }
-    if (records) {
-      const uint32_t at = node->add_input(result);
-      if (is_differentiable(result.dtype())) set_history(result, node, at);
-    }
-    return result;
-  }
-
-  void check_dirty() const {
-    for (PyObject* item : dirty) {
-      if (!is_argument(tensor_of(item))) {
-        warn(
-            "ctx.mark_dirty() received a tensor that was not an input. Only input Tensors that "
-            "have been mutated should be passed to mark_dirty().");
-      } else if (records) {
-        check_inplace("a custom Function", tensor_of(item));
-      }
-    }
-  }
-
-  [[nodiscard]] Tensor finish_dirty(const Tensor& output) const {
-    output.bump_version("a custom Function");
-    if (!records) return output;
-    set_grad(output, Tensor());  // it was that of other values
-    node->add_input(output);
-    if (output->view_base) {
-      rebase_history(output, node);
-    } else {
-      set_history(output, node, static_cast<uint32_t>(node->inputs.size() - 1));
-    }
-    return output;
-  }
-
-  // A class that answers for ops itself makes the alias of an argument that is returned.
-  [[nodiscard]] bool is_aliased_by_class(PyObject* item) const {
-    return !records && has_override(item) && is_argument(tensor_of(item)) &&
-           !holds(dirty, tensor_of(item));
-  }
-
-  [[nodiscard]] bool is_argument(const Tensor& tensor) const {
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args); ++i) {
-      PyObject* item = PyTuple_GET_ITEM(args, i);
-      if (is_tensor(item) && tensor_of(item).is_same(tensor)) return true;
-    }
-    return false;
-  }
-};
-
-void check_dirty_returned(const std::vector<PyObject*>& dirty, PyObject* outputs) {
-  for (PyObject* item : dirty) {
-    bool found = false;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outputs); ++i)
-      found |= PyTuple_GET_ITEM(outputs, i) == item;
-    CHECK(found, RuntimeError,
-          "Some elements marked as dirty during the forward method were not returned as output. "
-          "The inputs that are "
-          "modified inplace must all be outputs of the Function.");
-  }
-}
-
 Object run_forward(PyObject* cls, PyObject* context, PyObject* args) {
   const NoGrad off;
   Object setup = check(PyObject_GetAttrString(cls, "_has_setup_context"));
@@ -310,24 +206,13 @@ Object run_forward(PyObject* cls, PyObject* context, PyObject* args) {
   return check(PyObject_CallObject(forward.get(), with_context.get()));
 }
 
-void save_tensors(PyObject* self, const Outputs& outputs, const std::vector<Tensor>& results) {
+void save_tensors(PyObject* self, const CustomCall& call, const std::vector<Tensor>& results) {
   Object to_save = attribute_or_null(self, "to_save");
   if (!to_save) return;
-  const auto items =
-      tensors_in<TypeError>(to_save, "save_for_backward", "can only save variables", true);
   auto saved = std::make_unique<std::vector<Saved>>();
-  for (PyObject* item : items) {
-    if (item == Py_None) {
-      saved->emplace_back();
-      continue;
-    }
-    const Tensor& tensor = tensor_of(item);
-    const bool is_output = std::any_of(results.begin(), results.end(), [&](const Tensor& r) {
-      return r.defined() && r.is_same(tensor);
-    });
-    saved->emplace_back(tensor, is_output && outputs.records, outputs.node.get());
-    saved->back().allow_detached();
-  }
+  for (const Tensor& tensor :
+       tensors_in<TypeError>(to_save, "save_for_backward", "can only save variables", true))
+    saved->push_back(tensor.defined() ? call.save(tensor, results) : Saved());
   as_context(self)->saved = saved.release();
   PyObject_SetAttrString(self, "to_save", Py_None);
 }
@@ -335,10 +220,7 @@ void save_tensors(PyObject* self, const Outputs& outputs, const std::vector<Tens
 // Ties a node and its context together: the node runs the context's backward and keeps it alive.
 void adopt(const NodePtr& node, PyObject* context, std::vector<int> edge_of_argument,
            PyObject* outputs) {
-  if (anomaly_mode.enabled) {
-    node->extras().forward_trace = anomaly_mode.forward_trace();
-    node->extras().parent = NodePtr(running_node);
-  }
+  note_forward(*node);
   node->extras().name = Py_TYPE(context)->tp_name;
   as_context(context)->node = node.get();
   Object materialize = attribute_or_null(context, "materialize_grads");
@@ -354,20 +236,25 @@ void adopt(const NodePtr& node, PyObject* context, std::vector<int> edge_of_argu
 }
 
 // Gives the node an edge for each tensor among the arguments; which of them want a gradient.
-Object connect(PyObject* args, Node& node, std::vector<int>& edge_of_argument) {
+Object connect(PyObject* args, CustomCall& call, std::vector<int>& edge_of_argument) {
   const Py_ssize_t n = PyTuple_GET_SIZE(args);
   Object needs = check(PyTuple_New(n));
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* item = PyTuple_GET_ITEM(args, i);
     const bool wants = is_tensor(item) && tensor_of(item).requires_grad();
     PyTuple_SET_ITEM(needs.get(), i, Py_NewRef(wants ? Py_True : Py_False));
-    edge_of_argument.push_back(is_tensor(item) ? static_cast<int>(node.edges.size()) : -1);
-    if (!is_tensor(item)) continue;
-    const Tensor& tensor = tensor_of(item);
-    if (tensor.device().is_cuda()) node.stream = current_stream_id(tensor.device());
-    node.edges.emplace_back(grad_enabled() ? gradient_edge(tensor) : Edge{});
+    edge_of_argument.push_back(is_tensor(item) ? static_cast<int>(call.node->edges.size()) : -1);
+    if (is_tensor(item)) call.connect(tensor_of(item));
   }
   return needs;
+}
+
+// A class that answers for ops itself makes the alias of an argument that is returned.
+bool is_aliased_by_class(const CustomCall& call, PyObject* item) {
+  if (call.records || !has_override(item)) return false;
+  const auto is_same = [&](const Tensor& tensor) { return tensor.is_same(tensor_of(item)); };
+  return call.is_input(tensor_of(item)) &&
+         std::none_of(call.dirty.begin(), call.dirty.end(), is_same);
 }
 
 PyObject* apply(PyObject* cls, PyObject* args) {
@@ -376,45 +263,45 @@ PyObject* apply(PyObject* cls, PyObject* args) {
     Object context = check(PyObject_CallNoArgs(maker.get()));
     CHECK(PyType_IsSubtype(Py_TYPE(context.get()), context_type), TypeError,
           "apply: _backward_cls must derive from _FunctionBase");
-    NodePtr node = make_intrusive<Node>("custom_function");
+    CustomCall call;
+    call.node = make_intrusive<Node>("custom_function");
     std::vector<int> edge_of_argument;
-    Object needs = connect(args, *node, edge_of_argument);
-    const bool any = PySequence_Contains(needs.get(), Py_True) == 1;
-    const bool records = any && grad_enabled();
+    Object needs = connect(args, call, edge_of_argument);
+    call.records = PySequence_Contains(needs.get(), Py_True) == 1 && grad_enabled();
     as_context(context.get())->needs_input_grad = needs.release();
     Object output = run_forward(cls, context.get(), args);
     Object dirty = attribute_or_null(context.get(), "dirty_tensors");
     Object non_differentiable = attribute_or_null(context.get(), "non_differentiable");
     const bool single = !PyTuple_Check(output.get());
     Object list = single ? check(PyTuple_Pack(1, output.get())) : output;
-    Outputs outputs{
-        args, tensors_in<RuntimeError>(dirty, "mark_dirty", "can only accept variables", false),
-        tensors_in<RuntimeError>(non_differentiable, "mark_non_differentiable",
-                                 "only accepts variable arguments", false),
-        node, records};
-    check_dirty_returned(outputs.dirty, list.get());
-    outputs.check_dirty();
-    if (records) {
-      adopt(node, context.get(), std::move(edge_of_argument), list.get());
+    call.dirty = tensors_in<RuntimeError>(dirty, "mark_dirty", "can only accept variables", false);
+    call.non_differentiable = tensors_in<RuntimeError>(
+        non_differentiable, "mark_non_differentiable", "only accepts variable arguments", false);
+    std::vector<Tensor> given_back;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list.get()); ++i) {
+      PyObject* item = PyTuple_GET_ITEM(list.get(), i);
+      if (is_tensor(item)) given_back.push_back(tensor_of(item));
     }
+    call.check_dirty(given_back);
+    if (call.records) adopt(call.node, context.get(), std::move(edge_of_argument), list.get());
     Object wrapped = check(PyTuple_New(PyTuple_GET_SIZE(list.get())));
     std::vector<Tensor> results;
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(list.get()); ++i) {
       PyObject* item = PyTuple_GET_ITEM(list.get(), i);
       if (!is_tensor(item)) {
-        if (records) node->inputs.emplace_back(GradMeta{});
+        if (call.records) call.node->inputs.emplace_back(GradMeta{});
         PyTuple_SET_ITEM(wrapped.get(), i, Py_NewRef(item));
         continue;
       }
-      if (outputs.is_aliased_by_class(item)) {
+      if (is_aliased_by_class(call, item)) {
         PyTuple_SET_ITEM(wrapped.get(), i,
                          check(PyObject_CallMethod(item, "view_as", "O", item)).release());
         continue;
       }
-      results.push_back(outputs.finish(tensor_of(item)));
+      results.push_back(call.finish(tensor_of(item)));
       PyTuple_SET_ITEM(wrapped.get(), i, check(wrap(results.back())).release());
     }
-    if (records) save_tensors(context.get(), outputs, results);
+    if (call.records) save_tensors(context.get(), call, results);
     return single ? Py_NewRef(PyTuple_GET_ITEM(wrapped.get(), 0)) : wrapped.release();
   });
 }

@@ -4,6 +4,7 @@
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/current_op.h"
 #include "flambeau/base/warn.h"
+#include "flambeau/ops/index/subscript.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 #include "flambeau/tensor/sparse.h"
@@ -12,26 +13,10 @@
 namespace flambeau::python {
 namespace {
 
-// The view part of a key is applied as it is read; index tensors are collected by dimension.
-struct Applied {
-  Tensor view;
-  std::vector<Tensor> indices;  // in the order of dimensions; undefined where there is none
-  bool any_index = false;
-  int64_t covered = 0;  // dimensions of `view` that `indices` speak of: a mask, of several
-};
-
-bool is_mask(const Tensor& index) {
-  return index.dtype() == DType::bool_ || index.dtype() == DType::uint8;
-}
-
 // Dimensions of the tensor that one item of a key uses up.
 int64_t uses(PyObject* item) {
   if (item == Py_None || item == Py_Ellipsis || PyBool_Check(item)) return 0;
-  if (is_tensor(item)) {
-    const Tensor& tensor = tensor_of(item);
-    return is_mask(tensor) ? tensor.dim() : 1;
-  }
-  return 1;
+  return is_tensor(item) ? Subscript::uses(tensor_of(item)) : 1;
 }
 
 Tensor tensor_from_sequence(PyObject* object, Device device) {
@@ -51,54 +36,11 @@ int64_t slice_part(PyObject* part, int64_t otherwise, const char* what) {
   return overflow ? (overflow > 0 ? INT64_MAX : INT64_MIN) : value;
 }
 
-// A slice of everything is the tensor itself, unless a view of it is asked for.
-Tensor apply_slice(const Tensor& tensor, int64_t dim, PyObject* object, bool makes_view) {
+void add_slice(Subscript& subscript, PyObject* object) {
   auto* key = reinterpret_cast<PySliceObject*>(object);
   const int64_t step = slice_part(key->step, 1, "step");
-  CHECK(step != 0, ValueError, "slice step cannot be zero");
-  CHECK(step > 0, ValueError, "step must be greater than zero");
   const int64_t start = slice_part(key->start, 0, "start");
-  const int64_t stop = slice_part(key->stop, INT64_MAX, "stop");
-  if (!makes_view && start == 0 && step == 1 && dim < tensor.dim() && stop >= tensor->sizes[dim]) {
-    return tensor;
-  }
-  return slice(tensor, dim, start, stop, step);
-}
-
-void add_index(Applied& result, int64_t dim, Tensor index) {
-  for (; result.covered < dim; ++result.covered) result.indices.emplace_back();
-  result.covered += is_mask(index) ? index.dim() : 1;
-  result.indices.push_back(std::move(index));
-  result.any_index = true;
-}
-
-// A bool on its own adds a dimension of size one and keeps all or nothing of it.
-void apply_bool(Applied& result, int64_t& dim, bool keep) {
-  result.view = unsqueeze(result.view, dim);
-  Options options;
-  options.dtype = DType::int64;
-  options.device = result.view.device();
-  add_index(result, dim, keep ? zeros(1, options) : empty(0, options));
-  ++dim;
-}
-
-void apply_tensor(Applied& result, int64_t& dim, const Tensor& index) {
-  if (index.dtype() == DType::uint8) [[unlikely]]
-    warn(
-        "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool "
-        "instead.");
-  const bool mask = is_mask(index);
-  if (index.dim() == 0 && !mask) {
-    CHECK(is_integral(index.dtype()), IndexError,
-          "tensors used as indices must be long, int, byte or bool tensors, got {}", index.dtype());
-    if (!index.device().is_meta()) {
-      result.view = select(result.view, dim, item(index).to_int());
-      return;
-    }
-  }
-  if (index.dim() == 0) return apply_bool(result, dim, item(index).to<bool>());
-  add_index(result, dim, resolve(index));
-  dim += mask ? index.dim() : 1;
+  subscript.add_slice(start, slice_part(key->stop, INT64_MAX, "stop"), step);
 }
 
 int64_t index_from(PyObject* key) {
@@ -108,40 +50,29 @@ int64_t index_from(PyObject* key) {
   return number;
 }
 
-// What is read through a slice alone is a view; what is written through one of everything is self.
-enum class Purpose { read, write };
+using Purpose = Subscript::Purpose;
 
-Applied apply_key(const Tensor& self, PyObject* const* items, Py_ssize_t n, Purpose purpose) {
+Subscript subscript_of(const Tensor& self, PyObject* const* items, Py_ssize_t n, Purpose purpose) {
   int64_t used = 0;
   for (Py_ssize_t i = 0; i < n; ++i) used += uses(items[i]);
-  CHECK(used <= self.dim(), IndexError, "too many indices for tensor of dimension {}", self.dim());
-  Applied result{self, {}, false};
-  int64_t dim = 0;   // of result.view
-  int64_t from = 0;  // of self
+  Subscript result(self, used, n, purpose);
   for (Py_ssize_t i = 0; i < n; ++i) {
     PyObject* key = items[i];
     int64_t number = 0;
-    const int64_t source = from;
-    from += key == Py_Ellipsis ? self.dim() - used : uses(key);
     if (PySlice_Check(key)) {
-      result.view = apply_slice(result.view, dim++, key, n == 1 && purpose == Purpose::read);
+      add_slice(result, key);
     } else if (key == Py_None) {
-      result.view = unsqueeze(result.view, dim++);
+      result.add_none();
     } else if (key == Py_Ellipsis) {
-      dim += self.dim() - used;
+      result.add_ellipsis();
     } else if (PyBool_Check(key)) {
-      apply_bool(result, dim, key == Py_True);
+      result.add_bool(key == Py_True);
     } else if (is_tensor(key)) {
-      apply_tensor(result, dim, tensor_of(key));
+      result.add_tensor(tensor_of(key));
     } else if (PyLong_CheckExact(key) || int_from(key, number)) {
-      if (PyLong_CheckExact(key)) number = index_from(key);
-      // Past a second ellipsis there are no dimensions left.
-      const int64_t size = source < self.dim() ? self->sizes[source] : 0;
-      CHECK(number >= -size && number < size, IndexError,
-            "index {} is out of bounds for dimension {} with size {}", number, source, size);
-      result.view = select(result.view, dim, number);
+      result.add_integer(PyLong_CheckExact(key) ? index_from(key) : number);
     } else if (PySequence_Check(key) && !PyUnicode_Check(key)) {
-      apply_tensor(result, dim, tensor_from_sequence(key, self.device()));
+      result.add_tensor(tensor_from_sequence(key, self.device()), 1);
     } else if (PyUnicode_Check(key) || PyDict_Check(key)) {
       fail<TypeError>("new(): invalid data type '{}'", Py_TYPE(key)->tp_name);
     } else {
@@ -170,28 +101,15 @@ bool stands_for_tuple(PyObject* key) {
   return false;
 }
 
-Applied apply_key(const Tensor& self, PyObject* key, Purpose purpose) {
+Subscript subscript_of(const Tensor& self, PyObject* key, Purpose purpose) {
   if (stands_for_tuple(key)) {
     const Object items = check(PyList_AsTuple(key));  // reading a number may change the list
-    return apply_key(self, items.get(), purpose);
+    return subscript_of(self, items.get(), purpose);
   }
   if (PyTuple_Check(key)) {
-    return apply_key(self, PySequence_Fast_ITEMS(key), PyTuple_GET_SIZE(key), purpose);
+    return subscript_of(self, PySequence_Fast_ITEMS(key), PyTuple_GET_SIZE(key), purpose);
   }
-  return apply_key(self, &key, 1, purpose);
-}
-
-// A mask that comes first is compared with what it picks from before anything else.
-void check_first_mask(const Applied& applied) {
-  const auto found = std::ranges::find_if(applied.indices, &Tensor::defined);
-  if (found == applied.indices.end() || !is_mask(*found)) return;
-  int64_t dim = found - applied.indices.begin();
-  for (int64_t d = 0; d < found->dim(); ++d, ++dim) {
-    CHECK(dim < applied.view.dim() && (*found)->sizes[d] == applied.view->sizes[dim], IndexError,
-          "The shape of the mask {} at index {} does not match the shape of the indexed tensor "
-          "{} at index {}",
-          found->sizes(), d, applied.view.sizes(), dim);
-  }
+  return subscript_of(self, &key, 1, purpose);
 }
 
 // What stands right of the equals sign, as a tensor of the target's dtype. A number may be
@@ -217,33 +135,6 @@ Tensor value_tensor(const Tensor& target, PyObject* value, bool masked = false,
     return tensor_of(data.get());
   }
   fail<TypeError>("can't assign a {} to a {} tensor", Py_TYPE(value)->tp_name, target.dtype());
-}
-
-// PyTorch drops leading ones of the value so that x[0] = tensor of shape [1, 3] works.
-Tensor without_leading_ones(const Tensor& value) {
-  int64_t extra = 0;
-  while (extra < value.dim() && value->sizes[extra] == 1) ++extra;
-  return extra ? view(value, value.sizes().from(extra)) : value;
-}
-
-void assign(const Tensor& target, const Tensor& value) {
-  if (value.dim() == 0 && target.dim() > 0 && !(target->pending & Pending::resolvable)) {
-    CHECK(!value.is_sparse() || is_wrapped(value), NotImplementedError, "{}",
-          sparse_refusal("fill_", value));
-    fill_(target, value);
-    return;
-  }
-  Tensor source = value.sizes() == target.sizes() ? value : without_leading_ones(value);
-  // Whether they overlap is told by strides, also those along dimensions of size one.
-  if (source.storage() == target.storage() && !(value.sizes() == target.sizes())) {
-    source = view(source, source.sizes());
-  }
-  CHECK(can_broadcast_to(source.sizes(), target.sizes()), RuntimeError,
-        "The expanded size of the tensor must match the existing size: shape mismatch: value "
-        "tensor of shape {} cannot "
-        "be broadcast to indexing result of shape {}",
-        value.sizes(), target.sizes());
-  copy_(target, source.sizes() == target.sizes() ? source : expand(source, target.sizes()));
 }
 
 }  // namespace
@@ -274,15 +165,13 @@ PyObject* get_item(PyObject* self, PyObject* key) {
             "index {} is out of bounds for dimension 0 with size {}", index, size);
       return wrap(select(tensor, 0, index));
     }
-    Applied applied = apply_key(tensor, key, Purpose::read);
-    if (applied.any_index) {
-      const GilRelease release(applied.view.numel() >= gil_threshold);
-      current_op = "index";
-      applied.view = index(resolve(applied.view), applied.indices);
-    } else if (applied.view.is_same(tensor)) {
-      applied.view = alias(tensor);  // x[...] is a new view, not x
+    Subscript subscript = subscript_of(tensor, key, Purpose::read);
+    Tensor read;
+    {
+      const GilRelease release(subscript.has_index() && subscript.view().numel() >= gil_threshold);
+      read = subscript.read();
     }
-    return wrap(std::move(applied.view));
+    return wrap(std::move(read));
   });
 }
 
@@ -304,37 +193,26 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     const Tensor& tensor = tensor_of(self);
     CHECK(!tensor.is_sparse() || is_wrapped(tensor), TypeError, "Cannot assign to a sparse tensor");
     if (key == Py_False) return 0;
-    Applied applied = key == Py_True ? Applied{unsqueeze(tensor, 0), {}, false}
-                                     : apply_key(tensor, key, Purpose::write);
+    CHECK(!PyUnicode_Check(value), TypeError, "can't assign a str to a {} tensor", tensor.dtype());
+    const Tensor target = key == Py_True ? unsqueeze(tensor, 0) : tensor;
+    Subscript subscript = key == Py_True ? Subscript(target, 0, 0, Purpose::write)
+                                         : subscript_of(target, key, Purpose::write);
     Scalar number;
-    if (!applied.any_index && !is_tensor(value) && scalar_from(value, number)) {
-      if (applied.view->pending & Pending::resolvable) [[unlikely]] {
-        assign(applied.view, value_tensor(tensor, value));
-        return 0;
-      }
-      fill_(applied.view, number);
+    if (!subscript.has_index() && !is_tensor(value) && scalar_from(value, number)) {
+      subscript.fill(number);
       return 0;
     }
-    const bool masked = std::ranges::all_of(applied.indices, [](const Tensor& index) {
+    const std::vector<Tensor>& indices = subscript.indices();
+    const bool masked = std::ranges::all_of(indices, [](const Tensor& index) {
       return !index.defined() || index.dtype() == DType::bool_;
     });
-    if (!is_tensor(value)) check_first_mask(applied);
+    if (!is_tensor(value)) subscript.check_first_mask();
     // As PyTorch has it: a number that does not fit is refused at one tensor of indices, not at
     // two.
-    const auto defined = [](const Tensor& index) { return index.defined(); };
-    const bool single = std::ranges::count_if(applied.indices, defined) < 2;
+    const bool single = std::ranges::count_if(indices, &Tensor::defined) < 2;
     const Tensor source = value_tensor(tensor, value, masked, single);
-    const GilRelease release(applied.view.numel() >= gil_threshold);
-    if (applied.any_index) {
-      const Tensor target = resolve(applied.view);
-      current_op = "index_put_";
-      const bool apart = !target.is_same(applied.view);
-      if (apart) check_inplace("index_put_", applied.view, source.requires_grad());
-      index_put_(target, applied.indices, without_leading_ones(resolve(source)), false);
-      if (apart) copy_(applied.view, target);
-    } else {
-      assign(applied.view, source);
-    }
+    const GilRelease release(subscript.view().numel() >= gil_threshold);
+    subscript.write(source);
     return 0;
   });
 }

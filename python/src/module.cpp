@@ -1,6 +1,7 @@
 // The extension module flambeau._C.
 #include "flambeau/tensor/backend.h"
 #include "python/src/binding.h"
+#include "python/src/files.h"
 #include "python/src/interop.h"
 #include "python/src/profiler.h"
 #include "python/src/warnings.h"
@@ -41,7 +42,8 @@ PyMODINIT_FUNC PyInit__C() {
                      add_construct(module) && add_interop(module) && add_dlpack(module) &&
                      add_runtime(module) && add_accelerator(module) && add_ops(module) &&
                      add_registry(module) && add_module_base(module) && add_profiler(module) &&
-                     add_warnings(module) && add_autocast(module) && add_vmap(module);
+                     add_warnings(module) && add_autocast(module) && add_vmap(module) &&
+                     add_files(module) && add_tensor_api(module) && add_library(module);
   if (!ready) {
     Py_DECREF(module);
     return nullptr;

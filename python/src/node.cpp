@@ -363,9 +363,10 @@ PyObject* node_next_functions(PyObject* self, void*) {
   return guarded([&]() -> PyObject* {
     const NodePtr node = node_of(self);
     if (!node) return PyTuple_New(0);
-    Object tuple = check(PyTuple_New(static_cast<Py_ssize_t>(node->edges.size())));
-    for (size_t i = 0; i < node->edges.size(); ++i) {
-      const Edge& edge = node->edges[i];
+    const InlineVector<Edge, 2>& edges = node->shown_edges();
+    Object tuple = check(PyTuple_New(static_cast<Py_ssize_t>(edges.size())));
+    for (size_t i = 0; i < edges.size(); ++i) {
+      const Edge& edge = edges[i];
       Object next = check(wrap_node(edge.node));
       PyTuple_SET_ITEM(tuple.get(), static_cast<Py_ssize_t>(i),
                        check(Py_BuildValue("(OI)", next.get(), edge.input)).release());

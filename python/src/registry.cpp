@@ -68,11 +68,13 @@ Object describe(const OpDef& op) {
   const auto as_bool = [](bool value) { return value ? Py_True : Py_False; };
   const Object words = argument_words(op);
   return check(Py_BuildValue(
-      "{s:s, s:s, s:s, s:O, s:s, s:O, s:O, s:O, s:O}", "name", name.c_str(), "signature",
+      "{s:s, s:s, s:s, s:O, s:s, s:O, s:O, s:O, s:O, s:K}", "name", name.c_str(), "signature",
       (name + arguments).c_str(), "doc", op.doc, "arguments", words.get(), "returns",
       word(op.returns), "function", as_bool(!(op.flags & OpDef::method_only)), "method",
       as_bool(has_self && !(op.flags & OpDef::function_only)), "inplace",
-      as_bool(op.flags & OpDef::has_inplace), "view", as_bool(op.flags & OpDef::makes_view)));
+      as_bool(op.flags & OpDef::has_inplace), "view", as_bool(op.flags & OpDef::makes_view),
+      // Ops of one function are aliases.
+      "computed_by", static_cast<unsigned long long>(reinterpret_cast<uintptr_t>(op.function))));
 }
 
 PyObject* registry(PyObject*, PyObject*) {

@@ -225,9 +225,6 @@ PyObject* method_is_floating_point(PyObject* self, PyObject*) {
 PyObject* method_is_complex(PyObject* self, PyObject*) {
   return PyBool_FromLong(tensor_of(self).is_complex());
 }
-PyObject* method_is_signed(PyObject* self, PyObject*) {
-  return PyBool_FromLong(is_signed(tensor_of(self).dtype()));
-}
 PyObject* method_is_inference(PyObject* self, PyObject*) {
   return PyBool_FromLong(tensor_of(self)->inference);
 }
@@ -345,7 +342,6 @@ PyMethodDef methods[] = {
     {PLAIN("const_data_ptr", method_data_ptr), "The address of the first element, to read from."},
     {PLAIN("is_floating_point", method_is_floating_point), nullptr},
     {PLAIN("is_complex", method_is_complex), nullptr},
-    {PLAIN("is_signed", method_is_signed), nullptr},
     {PLAIN("is_inference", method_is_inference), nullptr},
     {FAST("is_contiguous", method_is_contiguous), nullptr},
     {PLAIN("_is_view", method_is_view), nullptr},

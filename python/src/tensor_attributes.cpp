@@ -1,4 +1,5 @@
 // The attributes of tensors.
+#include "flambeau/autograd/assign.h"
 #include "flambeau/autograd/meta.h"
 #include "flambeau/base/warn.h"
 #include "flambeau/ops/ops.h"
@@ -33,8 +34,8 @@ GETTER(nbytes, {
   return PyLong_FromLongLong(tensor.numel() * static_cast<int64_t>(tensor.item_size()));
 })
 GETTER(cdata, return PyLong_FromVoidPtr(tensor.impl());)
-GETTER(version,
-       CHECK(!tensor->inference, RuntimeError, "Inference tensors do not track version counter.");
+GETTER(version, CHECK(!tensor->inference || tensor->version, RuntimeError,
+                      "Inference tensors do not track version counter.");
        return PyLong_FromUnsignedLong(tensor.version());)
 GETTER(is_cuda, return PyBool_FromLong(tensor.device().is_cuda());)
 GETTER(is_cpu, return PyBool_FromLong(tensor.device().is_cpu());)
@@ -73,26 +74,17 @@ GETTER(T, {
               "transpose batches of matrices or `x.permute(*torch.arange(x.ndim - 1, -1, -1))` to "
               "reverse the dimensions of a tensor.");
   }
-  if (tensor.dim() < 2) return Py_NewRef(self);
-  Dims order;
-  for (int64_t d = tensor.dim() - 1; d >= 0; --d) order.push_back(d);
-  return wrap(permute(tensor, order));
+  return wrap(numpy_T(tensor));
 })
 GETTER(mT, {
   if (tensor->parts) [[unlikely]]
     return call_sparse("mT", &self, 1);
-  if (tensor.dim() == 0) return Py_NewRef(self);
-  CHECK(tensor.dim() >= 2, RuntimeError,
-        "tensor.mT is only supported on matrices or batches of matrices. Got {}-D tensor.",
-        tensor.dim());
-  return wrap(transpose(tensor, -2, -1));
+  return wrap(flambeau::mT(tensor));
 })
 GETTER(H, {
   if (tensor->parts) [[unlikely]]
     return call_sparse("H", &self, 1);
-  CHECK(tensor.dim() == 2 || tensor.dim() == 0, RuntimeError,
-        "tensor.H is only supported on matrices (2-D tensors). Got {}-D tensor.", tensor.dim());
-  return wrap(conj_view(tensor.dim() == 0 ? tensor : transpose(tensor, 0, 1)));
+  return wrap(matrix_H(tensor));
 })
 GETTER(mH, {
   if (tensor->parts) [[unlikely]]
@@ -135,31 +127,22 @@ SETTER(requires_grad, {
   CHECK(value != Py_True || is_differentiable(tensor.dtype()), RuntimeError,
         "only Tensors of floating point and complex dtype can require gradients, got {}",
         tensor.dtype());
+  CHECK(is_leaf(tensor), RuntimeError,
+        "you can only change requires_grad flags of leaf variables.{}",
+        value == Py_True ? ""
+                         : " If you want to use a computed variable in a subgraph that doesn't "
+                           "require differentiation use var_no_grad = var.detach().");
   set_requires_grad(tensor, value == Py_True);
 })
 SETTER(grad, {
   if (!value || value == Py_None) {
-    set_grad(tensor, Tensor());
+    assign_grad(tensor, Tensor());
     return 0;
   }
   CHECK(is_tensor(value), TypeError,
         "assigned grad expected to be a Tensor or None but got grad of type {}",
         Py_TYPE(value)->tp_name);
-  CHECK(value != self, RuntimeError, "can't assign Variable as its own grad");
-  const Tensor& grad = tensor_of(value);
-  const std::optional<DType> wanted = grad_dtype(tensor);
-  CHECK(!wanted || grad.dtype() == *wanted, RuntimeError,
-        "attempting to assign a gradient with dtype '{}' to a tensor with grad_dtype '{}'. The "
-        "gradient must match the tensor's grad_dtype (defaults to the tensor's dtype). You can set "
-        "the tensor's grad_dtype attribute with a specific dtype, or None to allow any dtype.",
-        grad.dtype(), *wanted);
-  CHECK(grad.device().type == tensor.device().type, RuntimeError,
-        "assigned grad has data located on a different device: expected {}, got {}",
-        tensor.device(), grad.device());
-  CHECK(grad.sizes() == tensor.sizes(), RuntimeError,
-        "assigned grad has data of a different size: expected {}, got {}", tensor.sizes(),
-        grad.sizes());
-  set_grad(tensor, grad);
+  assign_grad(tensor, tensor_of(value));
 })
 GETTER(grad_dtype, {
   const std::optional<DType> dtype = grad_dtype(tensor);
@@ -175,25 +158,7 @@ SETTER(data, {
   CHECK(value, RuntimeError, "Deleting tensor data is not allowed. Delete tensor instead!");
   CHECK(is_tensor(value), TypeError, "Variable data has to be a tensor, but got {}",
         Py_TYPE(value)->tp_name);
-  const Tensor& source = tensor_of(value);
-  CHECK(!(tensor.requires_grad() && !is_differentiable(source.dtype())), RuntimeError,
-        "data set to a tensor that requires gradients must be floating point or complex dtype");
-  CHECK(source.device().type == tensor.device().type || !source.device().is_meta(), RuntimeError,
-        "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
-        "incompatible tensor type: {} and {}",
-        tensor.device(), source.device());
-  CHECK(source.is_sparse() == tensor.is_sparse(), RuntimeError,
-        "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have "
-        "incompatible tensor type: only one of them is sparse");
-  TensorImpl& impl = *tensor.impl();
-  impl.storage = source.storage();
-  impl.pending = source->pending;
-  impl.offset = source.offset();
-  impl.dtype = source.dtype();
-  impl.device = source.device();
-  set_geometry(impl, source.sizes(), source.strides());
-  if (tensor.is_sparse() || source.is_sparse()) [[unlikely]]
-    share_parts(impl, *source.impl());
+  assign_data(tensor, tensor_of(value));
 })
 // Writes a tensor or a number into a view, as `view[...] = value` does.
 void write_into(Tensor view, PyObject* value) {

@@ -134,28 +134,17 @@ PyObject* inplace_slot(const char* name, PyObject* self, PyObject* other) {
       PyObject* const args[] = {self, other};
       return call_override_of(name, args, 2);
     }
+    Scalar number;
+    if (!is_tensor(other) && !scalar_from(other, number)) Py_RETURN_NOTIMPLEMENTED;
     const Tensor& x = tensor_of(self);
-    if (is_tensor(other)) {
-      const Tensor& y = tensor_of(other);
-      if ((x->pending | y->pending) & Pending::resolvable) [[unlikely]] {
-        const Tensor values = resolve(x);
-        function(values, resolve(y));
-        if (!values.is_same(x)) copy_(x, values);
-        return Py_NewRef(self);
-      }
+    const Operand y = is_tensor(other) ? Operand(tensor_of(other)) : Operand(number);
+    if (is_pending(x) || is_pending(y)) [[unlikely]] {
+      const Tensor values = resolve(x);
+      function(values, is_pending(y) ? Operand(resolve(y.tensor())) : y);
+      if (!values.is_same(x)) copy_(x, values);
+    } else {
       const GilRelease release(x.numel() >= gil_threshold);
       function(x, y);
-    } else {
-      Scalar number;
-      if (!scalar_from(other, number)) Py_RETURN_NOTIMPLEMENTED;
-      if (x->pending & Pending::resolvable) [[unlikely]] {
-        const Tensor values = resolve(x);
-        function(values, number);
-        if (!values.is_same(x)) copy_(x, values);
-        return Py_NewRef(self);
-      }
-      const GilRelease release(x.numel() >= gil_threshold);
-      function(x, number);
     }
     return Py_NewRef(self);
   });

@@ -52,6 +52,25 @@ def _unflatten(flat: Any, lengths: list[int | None]) -> list[Any]:
     return values
 
 
+class _Context:
+    """The context as a rule knows it: inputs are laid out as the operator has them."""
+
+    def __init__(self, ctx: Any, call: _Call) -> None:
+        self.__dict__.update(_ctx=ctx, _call=call)
+
+    @property
+    def needs_input_grad(self) -> tuple[Any, ...]:
+        """Whether each argument wants a gradient; of a list, a list."""
+        needs = _unflatten(self._ctx.needs_input_grad[1:], self._call.lengths)
+        return tuple(needs[: self._call.positional])
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._ctx, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self._ctx, name, value)
+
+
 class _Registered(Function):
     """Runs the kernel of an operator; differentiates by its rule."""
 
@@ -69,7 +88,7 @@ class _Registered(Function):
             given = {"inputs": tuple(inputs[: call.positional]), "output": output}
             if call.names:
                 given["keyword_only_inputs"] = call.keywords(inputs)
-            setup(ctx, **given)
+            setup(_Context(ctx, call), **given)
         return result
 
     @staticmethod
@@ -84,7 +103,7 @@ class _Registered(Function):
             )
         if call.output_lengths is not None:
             grads = tuple(_unflatten(grads, call.output_lengths))
-        found = rule(ctx, *grads)
+        found = rule(_Context(ctx, call), *grads)
         found = list(found) if isinstance(found, tuple) else [found]
         if len(found) != call.positional:
             raise RuntimeError(

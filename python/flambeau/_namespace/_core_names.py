@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import importlib
+import os
 
 from flambeau import _C
 from flambeau._namespace._core_modules import CORE_MODULES
@@ -118,12 +119,15 @@ class PyTorchFileWriter:
         from flambeau._serialization._archive import ArchiveWriter
         from flambeau.serialization import _archive_name
 
-        self._opened = None if hasattr(file, "write") else open(file, "wb")  # noqa: SIM115
-        self._writer = ArchiveWriter(self._opened or file, _archive_name(file))
+        self._name = _archive_name(file)
+        self._writer = ArchiveWriter(
+            file if hasattr(file, "write") else os.fsdecode(file), self._name
+        )
+        self._written: set[str] = set()
 
     def archive_name(self) -> str:
         """The folder within the archive."""
-        return self._writer.name
+        return self._name
 
     def write_record(self, name: str, data: Any, size: int) -> None:
         """Writes the first bytes of a string, of bytes, of a storage, or at an address."""
@@ -138,18 +142,16 @@ class PyTorchFileWriter:
         elif hasattr(data, "nbytes") and callable(data.nbytes):
             data = memory_of(data if data.device.type == "cpu" else data.cpu())
         self._writer.write(name, memoryview(data).cast("B")[:size])
+        self._written.add(name)
 
     def write_end_of_file(self) -> None:
         """Writes what says that the archive is whole."""
         import sys
 
-        written = {name for name, *_ in self._writer.directory}
         for name, content in (("byteorder", sys.byteorder.encode()), ("version", b"3\n")):
-            if f"{self._writer.name}/{name}".encode() not in written:
+            if name not in self._written:
                 self._writer.write(name, content)
         self._writer.close()
-        if self._opened is not None:
-            self._opened.close()
 
 
 class _cpu:

@@ -6,6 +6,7 @@ underscore, as one that writes into the tensors themselves and gives back the li
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from operator import attrgetter
 
 from flambeau import _C
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 _PLAIN = {_C.Tensor}
 _wants_grad = attrgetter("requires_grad")
+
+
+# What a function takes behind the list of tensors, one for all or one for each: names (for lists,
+# for a number, for numbers), the text of its default, and whether it is given by name only.
+Parameter = tuple[list[str], "str | None", bool]
 
 
 def _is_tensor(x: Any) -> bool:
@@ -52,94 +58,19 @@ def _same_length(tensors: Sequence[Tensor], others: Sequence[Any]) -> None:
     raise RuntimeError("Tensor list must have same number of elements as scalar list.")
 
 
-def _spread(tensors: Sequence[Tensor], other: Any) -> Sequence[Any]:
+def _spread(tensors: Sequence[Tensor], other: Any, packed: bool) -> Sequence[Any]:
     """One operand for each tensor: from a list of tensors or of numbers, or the same for all."""
     if isinstance(other, (list, tuple)):
         _same_length(tensors, other)
         return other
+    if packed and isinstance(other, _C.Tensor):
+        return _packed(tensors, other)
     if isinstance(other, _C.Tensor) and other.dim() != 0:
         raise RuntimeError(
             f"scalar tensor expected to be 0 dim but it has {other.dim()} dimensions and "
             f"{other.numel()} elements."
         )
     return [other] * len(tensors)
-
-
-def _offer(name: str, function: Callable[..., Any], doc: str, takes: str = "") -> None:
-    """Makes a function known under its PyTorch name. `takes` names what torch.foreach takes behind
-    the list: operands by position, and behind a star options by name."""
-    function.__dict__["_takes"] = takes
-    function.__name__ = function.__qualname__ = f"_foreach_{name}"
-    function.__doc__ = doc
-    globals()[function.__name__] = function
-    __all__.append(function.__name__)
-
-
-def _offer_both(
-    name: str, apply: Callable[..., Any], apply_: Callable[..., Any], takes: str = ""
-) -> None:
-    """apply(self, *args) yields results; apply_(self, *args) writes them into self."""
-
-    def functional(self: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
-        return tuple(apply(_checked(functional.__name__, self), *args, **kwargs))
-
-    def inplace(self: Any, *args: Any, **kwargs: Any) -> Sequence[Tensor]:
-        tensors = _checked(inplace.__name__, self)
-        # Before the first is written: none is, if one must not be.
-        guarded = _C.is_grad_enabled() and any(map(_wants_grad, tensors))
-        if guarded and any(x.requires_grad and x.is_leaf for x in tensors):
-            raise RuntimeError(
-                f"{inplace.__name__}: a leaf Variable that requires grad is being used in an "
-                "in-place operation."
-            )
-        deque(apply_(tensors, *args, **kwargs), maxlen=0)
-        return tensors
-
-    # As methods go: max has no in-place form, zero_ no other.
-    if hasattr(_C.Tensor, name):
-        _offer(name, functional, f"{name} of every tensor.", takes)
-    if hasattr(_C.Tensor, f"{name}_"):
-        _offer(f"{name}_", inplace, f"{name}_ on every tensor.", takes)
-
-
-def _method(name: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = getattr(_C.Tensor, name)
-    return found
-
-
-def _offer_unary(name: str) -> None:
-    def applying(op: str) -> Callable[..., Any]:
-        return lambda self: map(_method(op), self)
-
-    _offer_both(name, applying(name), applying(f"{name}_"))
-
-
-def _offer_binary(name: str, method: str, takes: str = "other") -> None:
-    """A function of a list and of a number, a zero-dim tensor, or a list of either."""
-    operand = ("exponent",) if takes == "exponent" else ("other", "scalar", "scalars")
-    scaled = "alpha" in takes
-
-    def applying(op: str) -> Callable[..., Any]:
-        one = _method(op)
-
-        def apply(self: Sequence[Tensor], *args: Any, **kwargs: Any) -> Any:
-            # The second operand is named after its kind.
-            named = [word for word in operand if word in kwargs]
-            options = {word: value for word, value in kwargs.items() if word not in named}
-            if len(args) + len(named) != 1 or options.keys() - ({"alpha"} if scaled else set()):
-                raise TypeError(
-                    f"_foreach_{name}() received an invalid combination of arguments: a second "
-                    f"operand ({', '.join(operand)}){' and alpha' if scaled else ''} are expected"
-                )
-            other = args[0] if args else kwargs[named[0]]
-            if not options:
-                return map(one, self, _spread(self, other))
-            alpha = options["alpha"]
-            return (one(x, y, alpha=alpha) for x, y in zip(self, _spread(self, other), strict=True))
-
-        return apply
-
-    _offer_both(name, applying(method), applying(f"{method}_"), takes)
 
 
 def _packed(tensors: Sequence[Tensor], scalars: Tensor) -> list[Any]:
@@ -159,92 +90,128 @@ def _packed(tensors: Sequence[Tensor], scalars: Tensor) -> list[Any]:
     return numbers
 
 
-def _offer_ternary(name: str) -> None:
-    def applying(op: str) -> Callable[..., Any]:
-        one = _method(op)
-
-        def apply(
-            self: Sequence[Tensor], tensor1: Any, tensor2: Any, value: Any = 1, scalars: Any = None
-        ) -> Any:
-            _same_length(self, tensor1)
-            _same_length(self, tensor2)
-            scale = value if scalars is None else scalars
-            if isinstance(scale, _C.Tensor):
-                scale = _packed(self, scale)
-            rows = zip(self, tensor1, tensor2, _spread(self, scale), strict=True)
-            return (one(x, a, b, value=v) for x, a, b, v in rows)
-
-        return apply
-
-    _offer_both(name, applying(name), applying(f"{name}_"), "tensor1 tensor2 * value=1")
+def _parameters(text: str) -> list[Parameter]:
+    found, by_name = [], False
+    for word in text.split():
+        names, given, default = word.partition("=")
+        if word == "*":
+            by_name = True
+        else:
+            found.append((names.split("|"), default if given else None, by_name))
+    return found
 
 
-def _lerping(op: str) -> Callable[..., Any]:
-    one = _method(op)
+def _bound(
+    name: str, parameters: list[Parameter], tensors: Sequence[Tensor], args: Any, kwargs: Any
+) -> tuple[list[Sequence[Any]], dict[str, Any], dict[str, Sequence[Any]]]:
+    """Columns of operands, one for each tensor; options that are the same for all; columns of the
+    others."""
+    named, operands, options, columns = dict(kwargs), [], {}, {}
+    fits = len(args) <= sum(not by_name for _, _, by_name in parameters)
+    for index, (names, default, _) in enumerate(parameters):
+        found = [named.pop(word) for word in names if word in named]
+        found += args[index : index + 1]
+        fits = fits and len(found) <= 1 and (bool(found) or default is not None)
+        if found and default is None:
+            operands.append(_spread(tensors, found[0], False))
+        elif found and isinstance(found[0], (list, tuple, _C.Tensor)):
+            columns[names[0]] = _spread(tensors, found[0], True)
+        elif found:
+            options[names[0]] = found[0]
+    if named or not fits:
+        expected = ", ".join("|".join(names) for names, _, _ in parameters)
+        raise TypeError(
+            f"_foreach_{name}() received an invalid combination of arguments: behind the list of "
+            f"tensors ({expected}) are expected"
+        )
+    return operands, options, columns
 
-    def apply(
-        self: Sequence[Tensor], tensors1: Any, weight: Any = None, weights: Any = None
-    ) -> Any:
-        _same_length(self, tensors1)
-        share = weight if weights is None else weights
-        return map(one, self, tensors1, _spread(self, share))
 
-    return apply
+def _offer(
+    name: str, takes: str = "", one: Callable[..., Any] | None = None,
+    one_: Callable[..., Any] | None = None,
+) -> None:  # fmt: skip
+    """Makes the function known that applies `one`, by default the method, to every tensor, and the
+    one in place, if there is such a method."""
+    parameters = _parameters(takes)
+
+    def applied(one: Callable[..., Any], tensors: Sequence[Tensor], args: Any, kwargs: Any) -> Any:
+        operands, options, columns = _bound(name, parameters, tensors, args, kwargs)
+        if options:
+            one = partial(one, **options)
+        if not columns:
+            return map(one, tensors, *operands)
+        named = (dict(zip(columns, row)) for row in zip(*columns.values(), strict=True))
+        rows = zip(tensors, *operands, strict=True)
+        return (one(*row, **given) for row, given in zip(rows, named))
+
+    if one := one or getattr(_C.Tensor, name, None):
+
+        def functional(self: Any, *args: Any, **kwargs: Any) -> tuple[Tensor, ...]:
+            return tuple(applied(one, _checked(f"_foreach_{name}", self), args, kwargs))
+
+        _publish(functional, name, f"{name} of every tensor.", parameters)
+    if one_ := one_ or getattr(_C.Tensor, f"{name}_", None):
+
+        def inplace(self: Any, *args: Any, **kwargs: Any) -> Sequence[Tensor]:
+            tensors = _checked(f"_foreach_{name}_", self)
+            # Before the first is written: none is, if one must not be.
+            guarded = _C.is_grad_enabled() and any(map(_wants_grad, tensors))
+            if guarded and any(x.requires_grad and x.is_leaf for x in tensors):
+                raise RuntimeError(
+                    f"_foreach_{name}_: a leaf Variable that requires grad is being used in an "
+                    "in-place operation."
+                )
+            deque(applied(one_, tensors, args, kwargs), maxlen=0)
+            return tensors
+
+        _publish(inplace, f"{name}_", f"{name}_ on every tensor.", parameters)
+
+
+def _publish(
+    function: Callable[..., Any], name: str, doc: str, parameters: list[Parameter]
+) -> None:
+    """Makes a function known under its PyTorch name; torch.foreach reads what it takes."""
+    function.__dict__["_parameters"] = parameters
+    function.__name__ = function.__qualname__ = f"_foreach_{name}"
+    function.__doc__ = doc
+    globals()[function.__name__] = function
+    __all__.append(function.__name__)
 
 
 def _pow(self: Any, exponent: Any) -> tuple[Tensor, ...]:
     if isinstance(self, (int, float, complex)):
         return tuple(_C.pow(self, x) for x in _checked("_foreach_pow", exponent))
     tensors = _checked("_foreach_pow", self)
-    return tuple(map(_C.pow, tensors, _spread(tensors, exponent)))
+    return tuple(map(_C.pow, tensors, _spread(tensors, exponent, False)))
 
 
-def _norm(self: Any, ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
-    tensors = _checked("_foreach_norm", self)
-    return tuple(_C.linalg_vector_norm(x, ord, dtype=dtype) for x in tensors)
-
-
-def _powsum(self: Any, ord: Any = 2, dtype: Any = None) -> tuple[Tensor, ...]:
-    tensors = _checked("_foreach_powsum", self)
-    return tuple(_C.sum(_C.abs(x) ** ord, dtype=dtype) for x in tensors)
-
-
-def _clone(self: Any, *, memory_format: Any = None) -> tuple[Tensor, ...]:
-    tensors = _checked("_foreach_clone", self)
-    return tuple(_C.clone(x, memory_format=memory_format) for x in tensors)
-
-
-def _copy_(self: Any, src: Any, non_blocking: bool = False) -> Sequence[Tensor]:
-    tensors = _checked("_foreach_copy_", self)
-    _same_length(tensors, src)
-    for x, y in zip(tensors, src, strict=True):
-        x.copy_(y, non_blocking)
-    return tensors
-
-
-def _mm(self: Any, mat2: Any) -> tuple[Tensor, ...]:
-    tensors = _checked("_foreach_mm", self)
-    _same_length(tensors, mat2)
-    return tuple(_C.mm(x, y) for x, y in zip(tensors, mat2, strict=True))
+def _powsum(x: Tensor, ord: Any = 2, dtype: Any = None) -> Tensor:
+    return _C.sum(_C.abs(x) ** ord, dtype=dtype)
 
 
 for _name in sorted({name.removesuffix("_") for name in _C._ops_with("foreach")}):
-    _offer_unary(_name)
-_offer_binary("add", "add", "other * alpha=1")
-_offer_binary("sub", "sub", "other * alpha=1")
-_offer_binary("mul", "mul")
-_offer_binary("div", "div")
-_offer_binary("pow", "pow", "exponent")
-_offer_binary("clamp_min", "clamp_min", "min")
-_offer_binary("clamp_max", "clamp_max", "max")
-_offer_binary("maximum", "clamp_min")
-_offer_binary("minimum", "clamp_max")
-_offer_ternary("addcmul")
-_offer_ternary("addcdiv")
-_offer_both("lerp", _lerping("lerp"), _lerping("lerp_"), "end weight")
-_offer("pow", _pow, "pow of every tensor, or of a number to the power of each.", "exponent")
-_offer("norm", _norm, "The norm of every tensor.", "* ord=2 dtype")
-_offer("powsum", _powsum, "The sum of the powers of the magnitudes of every tensor.")
-_offer("clone", _clone, "A copy of every tensor.", "* memory_format")
-_offer("copy_", _copy_, "Copies every tensor of src into that of self.", "src * non_blocking=False")
-_offer("mm", _mm, "The product of every pair of matrices.", "mat2")
+    _offer(_name)
+_offer("add", "other|scalar|scalars * alpha=1")
+_offer("sub", "other|scalar|scalars * alpha=1")
+_offer("mul", "other|scalar|scalars")
+_offer("div", "other|scalar|scalars")
+_offer("pow", "exponent")
+_offer("clamp_min", "min|other|scalar|scalars")
+_offer("clamp_max", "max|other|scalar|scalars")
+_offer("maximum", "other|scalar|scalars", _C.Tensor.clamp_min, _C.Tensor.clamp_min_)
+_offer("minimum", "other|scalar|scalars", _C.Tensor.clamp_max, _C.Tensor.clamp_max_)
+_offer("addcmul", "tensor1 tensor2 value|scalars=1")
+_offer("addcdiv", "tensor1 tensor2 value|scalars=1")
+_offer("lerp", "end|tensors1 weight|weights")
+_offer("norm", "ord=2 dtype=None", _C.linalg_vector_norm)
+_offer("powsum", "ord=2 dtype=None", _powsum)
+_offer("clone", "* memory_format=None")
+_offer("copy", "src non_blocking=False")
+_offer("mm", "mat2")
+_publish(
+    _pow,
+    "pow",
+    "pow of every tensor, or of a number to the power of each.",
+    _parameters("exponent"),
+)

@@ -1,4 +1,4 @@
-"""Products of matrices by names that programs find under `torch` although they begin with `_`."""
+"""Products of integers by the name that programs find under `torch` although it begins with `_`."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from flambeau._namespace._out import delivered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from flambeau import Tensor
 
 
@@ -26,25 +24,4 @@ def _int_mm(input: Tensor, mat2: Tensor, *, out: Tensor | None = None) -> Tensor
     # CUDA multiplies floating-point numbers only; these are exact.
     wide = _C.float64 if input.is_cuda else _C.int32
     result = _C.mm(input.to(wide), mat2.to(wide)).to(_C.int32)
-    return delivered(result, out)
-
-
-def _addmm_activation(
-    input: Tensor,
-    mat1: Tensor,
-    mat2: Tensor,
-    *,
-    beta: Any = 1,
-    alpha: Any = 1,
-    use_gelu: bool = False,
-    out: Tensor | None = None,
-) -> Tensor:
-    """relu, or gelu, of addmm. On CUDA gelu is in its form with tanh, as PyTorch has it there."""
-    result = _C._addmm_activation(input, mat1, mat2, beta=beta, alpha=alpha, use_gelu=use_gelu)
-    if result is None:
-        total = _C.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
-        from flambeau.nn.functional import gelu
-
-        form = "tanh" if input.is_cuda else "none"
-        result = gelu(total, approximate=form) if use_gelu else _C.relu(total)
     return delivered(result, out)

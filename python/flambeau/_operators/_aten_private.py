@@ -1,15 +1,80 @@
-"""PyTorch's inner functions that programs call by name, as `torch._name` and in `ops.aten`."""
+"""PyTorch's inner functions that programs call by name, as `torch._name` and in `ops.aten`, where
+the core has no op of that name."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import flambeau
-from flambeau import _C, Tensor, nn
+from flambeau import _C, Tensor, nn, preserve_format
 from flambeau._namespace._norms import native_batch_norm
-from flambeau._operators._aten_functions import _log_softmax, _softmax
+from flambeau.nn._functional.overridable import overridable
 
-__all__ = ["_log_softmax", "_softmax"]
+# Where only the name is an inner one.
+_stack, _conj, _logcumsumexp = flambeau.stack, flambeau.conj, flambeau.logcumsumexp
+_is_all_true, _is_any_true = Tensor.all, Tensor.any
+_softmax, _log_softmax = _C._softmax, _C._log_softmax
+
+
+def _to_copy(
+    self: Tensor,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = None,
+    non_blocking: bool = False,
+    memory_format: Any = None,
+) -> Tensor:
+    """A copy, of another dtype or on another device."""
+    place, format = device or self.device, memory_format or preserve_format
+    made: Tensor = self.to(place, dtype or self.dtype, non_blocking, True, memory_format=format)
+    return made
+
+
+def lift_fresh(self: Tensor) -> Tensor:
+    """The tensor."""
+    return self
+
+
+def _local_scalar_dense(self: Tensor) -> Any:
+    """The number in a tensor that holds one."""
+    return self.item()
+
+
+def threshold_backward(grad_output: Tensor, self: Tensor, threshold: Any) -> Tensor:
+    """The gradient of a threshold: that of the elements above it."""
+    return grad_output.where(self > threshold, grad_output.new_zeros(()))
+
+
+def nll_loss_forward(
+    self: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
+) -> tuple[Tensor, Tensor]:
+    """The loss of log-probabilities, and the weight of the targets that count."""
+    kind = ("none", "mean", "sum")[reduction]
+    loss: Tensor = nn.functional.nll_loss(
+        self, target, weight, ignore_index=ignore_index, reduction=kind
+    )
+    counted = target[target != ignore_index]
+    total = self.new_tensor(counted.numel()) if weight is None else weight[counted].sum()
+    return loss, total
+
+
+def unique_consecutive(
+    self: Tensor,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    dim: int | None = None,
+) -> tuple[Tensor, ...]:
+    """The first of each run, the run of each element, and run lengths: all three in any case."""
+    found: tuple[Tensor, ...] = _C._unique_consecutive(self, return_inverse, return_counts, dim)
+    return found
+
+
+@overridable
+def _has_compatible_shallow_copy_type(input: Tensor, from_: Tensor) -> bool:
+    """Whether ``input.data = from_`` is possible; classes of tensors say so for theirs."""
+    return input.layout == from_.layout
 
 
 def _safe_softmax(self: Tensor, dim: int, dtype: Any = None) -> Tensor:
@@ -29,49 +94,27 @@ def _native_batch_norm_legit(
 
 
 def _native_batch_norm_legit_no_training(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor,
-    running_var: Tensor,
-    momentum: float,
-    eps: float,
+    input: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, momentum: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """batch_norm by the running statistics."""
-    running = (running_mean, running_var, False, momentum, eps)
-    return native_batch_norm(input, weight, bias, *running)
+    return native_batch_norm(input, weight, bias, mean, var, False, momentum, eps)
 
 
 def _batch_norm_with_update(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor,
-    running_var: Tensor,
-    momentum: float,
-    eps: float,
+    input: Tensor, weight: Any, bias: Any, mean: Tensor, var: Tensor, momentum: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """batch_norm in training, and bytes that only another backend keeps."""
-    running = (running_mean, running_var, True, momentum, eps)
     reserve = flambeau.empty(0, dtype=flambeau.uint8, device=input.device)
-    return (*native_batch_norm(input, weight, bias, *running), reserve)
+    return (*native_batch_norm(input, weight, bias, mean, var, True, momentum, eps), reserve)
 
 
 def _batch_norm_impl_index(
-    input: Tensor,
-    weight: Tensor | None,
-    bias: Tensor | None,
-    running_mean: Tensor | None,
-    running_var: Tensor | None,
-    training: bool,
-    momentum: float,
-    eps: float,
-    cudnn_enabled: bool,
+    input: Tensor, *parameters: Any, cudnn_enabled: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, int]:
-    """batch_norm, its statistics, and which backend computed it: the first."""
-    running = (running_mean, running_var, training, momentum, eps)
+    """batch_norm, its statistics, and which backend computed it: the first. The parameters are
+    those of native_batch_norm, and behind them whether another backend may."""
     reserve = flambeau.empty(0, dtype=flambeau.uint8, device=input.device)
-    return (*native_batch_norm(input, weight, bias, *running), reserve, 0)
+    return (*native_batch_norm(input, *parameters[:7]), reserve, 0)
 
 
 def _inside(self: Tensor, indices: Any) -> tuple[Any, ...]:
@@ -103,34 +146,9 @@ def _unsafe_masked_index_put_accumulate(
     return made
 
 
-def _stack(tensors: Any, dim: int = 0) -> Tensor:
-    """stack."""
-    return flambeau.stack(tensors, dim)
-
-
-def _conj(input: Tensor) -> Tensor:
-    """conj."""
-    return input.conj()
-
-
-def _is_all_true(self: Tensor) -> Tensor:
-    """Whether no element of a mask is false."""
-    return self.all()
-
-
-def _is_any_true(self: Tensor) -> Tensor:
-    """Whether any element of a mask is true."""
-    return self.any()
-
-
 def _aminmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """aminmax."""
     return tuple(flambeau.aminmax(input, dim=dim, keepdim=keepdim))
-
-
-def _logcumsumexp(input: Tensor, dim: int) -> Tensor:
-    """logcumsumexp."""
-    return flambeau.logcumsumexp(input, dim)
 
 
 def _add_relu(input: Tensor, other: Any, *, alpha: Any = 1) -> Tensor:

@@ -5,7 +5,6 @@ dimensions, with sizes or factors as positional arguments.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 from flambeau import Tensor, nn
@@ -36,7 +35,7 @@ def _checked_factors(name: str, self: Tensor, size: Any, factors: Any) -> Any:
     return list(factors)
 
 
-def _upsample(name: str, mode: str, dims: int, aligns: bool, antialias: bool) -> Any:
+def _step_of(name: str, mode: str, dims: int, aligns: bool, antialias: bool) -> Any:
     def upsample(
         self: Tensor, output_size: Any, *rest: Any, align_corners: Any = None, **scales: Any
     ) -> Tensor:
@@ -74,4 +73,4 @@ def _upsample(name: str, mode: str, dims: int, aligns: bool, antialias: bool) ->
     return upsample
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {kind[0]: _upsample(*kind) for kind in _KINDS}
+globals().update({kind[0]: _step_of(*kind) for kind in _KINDS})

@@ -93,7 +93,52 @@ def body_of(func: Any) -> Callable[..., Any] | None:
     return body
 
 
+@functools.lru_cache(None)
+def _aliases() -> dict[str, str]:
+    """By op the one that has its function too, if it is made of nothing more: transpose for
+    swapaxes, cat for concat."""
+    functions: dict[str, set[int]] = {}
+    for row in _C._op_registry():
+        functions.setdefault(row["name"], set()).add(row["computed_by"])
+    by_function: dict[int, list[str]] = {}
+    for name in sorted(functions, key=lambda name: "composed" in _C._properties(name)):
+        for function in functions[name]:
+            by_function.setdefault(function, []).append(name)
+    found = {}
+    for name, own in functions.items():
+        for first in sorted({by_function[function][0] for function in own} - {name}):
+            if own <= functions[first]:
+                found[name] = first
+    return found
+
+
+def names_of(name: str) -> list[str]:
+    """What a rule for an op may be called: by its name, by that of the op whose alias it is, or
+    without a number of dimensions: avg_pool for avg_pool2d."""
+    return [name, _aliases().get(name, name), re.sub(r"_?\dd$", "", name)]
+
+
 def rule_for(kind: Kind, module: dict[str, Any]) -> Callable[..., Any] | None:
     """The function of a module that stands for an op: rule_matmul, rule_getitem."""
-    rule: Callable[..., Any] | None = module.get(f"rule_{kind.name.strip('_')}")
-    return rule
+    found = (module.get(f"rule_{name}") for name in names_of(kind.name.strip("_")))
+    return next((rule for rule in found if rule is not None), None)
+
+
+def among(values: Any, cls: Any) -> list[Any]:
+    """The objects of a class among arguments, those in lists too."""
+    found = []
+    for value in values:
+        if isinstance(value, cls):
+            found.append(value)
+        elif isinstance(value, (list, tuple)):
+            found += among(value, cls)
+    return found
+
+
+def replaced(value: Any, cls: Any, change: Callable[[Any], Any]) -> Any:
+    """An argument, or a result, of which the objects of a class are changed, in lists too."""
+    if isinstance(value, cls):
+        return change(value)
+    if isinstance(value, (list, tuple)) and not isinstance(value, _C.Size):
+        return type(value)([replaced(item, cls, change) for item in value])
+    return value

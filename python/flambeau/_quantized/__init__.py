@@ -8,14 +8,6 @@ from __future__ import annotations
 
 import flambeau
 from flambeau._quantized._quantizers import DTYPES, INTS, PerChannel, PerTensor, qint8, quint8
-from flambeau._quantized._scheme import (
-    per_channel_affine,
-    per_channel_affine_float_qparams,
-    per_channel_symmetric,
-    per_tensor_affine,
-    per_tensor_symmetric,
-    qscheme,
-)
 from flambeau._quantized._tensor import QuantizedTensor
 
 TYPE_CHECKING = False
@@ -23,29 +15,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from flambeau import Tensor
-
-__all__ = [
-    "dequantize",
-    "empty_quantized",
-    "int_repr",
-    "per_channel_affine",
-    "per_channel_affine_float_qparams",
-    "per_channel_symmetric",
-    "per_tensor_affine",
-    "per_tensor_symmetric",
-    "q_per_channel_axis",
-    "q_per_channel_scales",
-    "q_per_channel_zero_points",
-    "q_scale",
-    "q_zero_point",
-    "qscheme",
-    "quantize_per_channel",
-    "quantize_per_tensor",
-    "quantize_per_tensor_dynamic",
-    "quantized_max_pool1d",
-    "quantized_max_pool2d",
-    "quantized_max_pool3d",
-]
 
 
 def _integers(op: str, dtype: Any) -> Any:

@@ -7,20 +7,16 @@ results go back to integers.
 from __future__ import annotations
 
 import flambeau
+from flambeau._operators._kinds import kind_of
 from flambeau._quantized._quantizers import INTS, KIND_NAMES, PerTensor, qint8, qint32, quint8
 from flambeau._quantized._rules import plain, refused, same
 from flambeau._quantized._tensor import QuantizedTensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from flambeau import Tensor
-
-
-def _functional() -> Any:
-    return flambeau.nn.functional
 
 
 def _written(input: QuantizedTensor, ints: Tensor, inplace: bool) -> QuantizedTensor:
@@ -41,9 +37,7 @@ def _bounded(input: Any, low: float | None, high: float | None, inplace: bool) -
 
 
 def rule_clamp(func: Any, input: Any, min: Any = None, max: Any = None) -> Any:
-    if func.__name__.endswith("_") or any(
-        isinstance(bound, flambeau.Tensor) for bound in (input, min, max) if bound is not input
-    ):
+    if kind_of(func).writes or isinstance(min, flambeau.Tensor) or isinstance(max, flambeau.Tensor):
         raise RuntimeError(
             "promoteTypes with quantized numbers is not handled yet: clamp takes bounds that are "
             "numbers"
@@ -51,47 +45,46 @@ def rule_clamp(func: Any, input: Any, min: Any = None, max: Any = None) -> Any:
     return _bounded(input, min, max, False)
 
 
-rule_clip = rule_clamp
-
-
 def rule_relu(func: Any, input: Any, inplace: bool = False) -> Any:
-    quantizer = input._per_tensor()
-    ints = input._ints().clamp(min=quantizer.zero_point)
-    return _written(input, ints, inplace or func.__name__ == "relu_")
+    ints = input._ints().clamp(min=input._per_tensor().zero_point)
+    return _written(input, ints, inplace or kind_of(func).writes)
 
 
 def rule_relu6(func: Any, input: Any, inplace: bool = False) -> Any:
-    return _bounded(input, 0.0, 6.0, inplace or func.__name__ == "relu6_")
+    return _bounded(input, 0.0, 6.0, inplace or kind_of(func).writes)
 
 
 def rule_hardtanh(
     func: Any, input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False
 ) -> Any:
-    return _bounded(input, min_val, max_val, inplace or func.__name__ == "hardtanh_")
+    return _bounded(input, min_val, max_val, inplace or kind_of(func).writes)
 
 
-def _real(compute: Callable[..., Tensor]) -> Callable[..., Any]:
-    """A rule that computes on real numbers and keeps the quantizer."""
-
-    def rule(func: Any, input: Any, *args: Any, inplace: bool = False, **kwargs: Any) -> Any:
-        quantizer = input._per_tensor()
-        result = compute(input.dequantize(), *args, **kwargs)
-        ints = quantizer.quantize(result, INTS[input.dtype])
-        return _written(input, ints, inplace or func.__name__.endswith("_"))
-
-    return rule
+def rule_leaky_relu(func: Any, input: Any, *args: Any, inplace: bool = False, **kwargs: Any) -> Any:
+    """Computed on real numbers, by the quantizer of the input."""
+    quantizer = input._per_tensor()
+    result = func(input.dequantize(), *args, **kwargs)
+    ints = quantizer.quantize(result, INTS[input.dtype])
+    return _written(input, ints, inplace or kind_of(func).writes)
 
 
-def _leaky(x: Tensor, negative_slope: float = 0.01) -> Tensor:
-    return flambeau.where(x > 0, x, x * negative_slope)
+rule_grid_sampler = rule_leaky_relu
 
 
-def rule_threshold(
-    func: Any, input: Any, threshold: float, value: float, inplace: bool = False
-) -> Any:
-    if inplace or func.__name__ == "threshold_":
+def rule_threshold(func: Any, input: Any, *args: Any, inplace: bool = False) -> Any:
+    if inplace or kind_of(func).writes:
         raise refused("threshold_", (input,))
-    return _real(lambda x: flambeau.where(x > threshold, x, value))(func, input)
+    return rule_leaky_relu(func, input, *args)
+
+
+def rule_mean(func: Any, input: Any, *args: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    input._per_tensor()
+    if dtype is not None and dtype is not input.dtype:
+        raise RuntimeError(f"{func.__name__}: {dtype} is not supported for quantized tensors")
+    return rule_leaky_relu(func, input, *args, **kwargs)
+
+
+rule_std = rule_mean
 
 
 # Scale and zero point of the results, which lie in a known interval.
@@ -107,28 +100,28 @@ _SYMMETRIC = {
 }
 
 
-def _squashed(compute: Callable[..., Tensor], ranges: dict[Any, PerTensor]) -> Callable[..., Any]:
-    def rule(func: Any, input: Any, inplace: bool = False) -> Any:
-        input._per_tensor()
-        if func.__name__.endswith("_"):
-            raise refused(func.__name__, (input,))
-        quantizer = ranges[input.dtype]
-        ints = quantizer.quantize(compute(input.dequantize()), INTS[input.dtype])
-        if inplace:
-            input._ints().copy_(ints)
-            input._quantizer = quantizer
-            return input
-        return QuantizedTensor._over(ints, quantizer)
+def rule_sigmoid(func: Any, input: Any, inplace: bool = False) -> Any:
+    input._per_tensor()
+    if kind_of(func).writes:
+        raise refused(func.__name__, (input,))
+    quantizer = (_SYMMETRIC if func.__name__ == "tanh" else _UNIT)[input.dtype]
+    ints = quantizer.quantize(func(input.dequantize()), INTS[input.dtype])
+    if inplace:
+        input._ints().copy_(ints)
+        input._quantizer = quantizer
+        return input
+    return QuantizedTensor._over(ints, quantizer)
 
-    return rule
+
+rule_hardsigmoid = rule_tanh = rule_sigmoid
 
 
 def rule_gelu(func: Any, input: Any, approximate: str = "none") -> Any:
     quantizer = input._per_tensor()
-    result = _functional().gelu(input.dequantize(), approximate=approximate)
     # PyTorch keeps this scale in single precision.
     scale = float(flambeau.tensor(quantizer.scale, dtype=flambeau.float32))
     made = PerTensor(scale, quantizer.zero_point)
+    result = func(input.dequantize(), approximate=approximate)
     return QuantizedTensor._over(made.quantize(result, INTS[input.dtype]), made)
 
 
@@ -171,26 +164,22 @@ def _by_pixels(input: QuantizedTensor) -> bool:
     return ints.dim() in formats and ints.is_contiguous(memory_format=formats[ints.dim()])
 
 
-def _average(name: str) -> Callable[..., Any]:
-    def rule(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
-        result = getattr(_functional(), name)(_steps(input), *args, **kwargs)
-        return _requantized(input, result, name != "avg_pool3d" and not _by_pixels(input))
-
-    return rule
+def rule_avg_pool(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+    together = func.__name__ != "avg_pool3d" and not _by_pixels(input)
+    return _requantized(input, func(_steps(input), *args, **kwargs), together)
 
 
-def _largest(name: str) -> Callable[..., Any]:
-    def rule(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
-        input._per_tensor()
-        if kwargs.pop("return_indices", False):
-            raise refused(f"{name}_with_indices", (input,))
-        ints = input._ints()
-        result = getattr(_functional(), name)(ints.double(), *args, **kwargs)
-        low = flambeau.iinfo(ints.dtype).min  # of windows that lie in the padding altogether
-        ints = result.nan_to_num(neginf=low).to(ints.dtype)
-        return QuantizedTensor._over(ints, input._quantizer)
+rule_adaptive_avg_pool = rule_avg_pool
 
-    return rule
+
+def rule_max_pool(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
+    input._per_tensor()
+    if kwargs.pop("return_indices", False):
+        raise refused(f"{func.__name__}_with_indices", (input,))
+    ints = input._ints()
+    result = func(ints.double(), *args, **kwargs)
+    low = flambeau.iinfo(ints.dtype).min  # of windows that lie in the padding altogether
+    return QuantizedTensor._over(result.nan_to_num(neginf=low).to(ints.dtype), input._quantizer)
 
 
 # Upsampling and padding ---------------------------------------------------------------------------
@@ -244,19 +233,3 @@ def rule_embedding(func: Any, input: Any, weight: Any, *args: Any, **kwargs: Any
     ints = plain(weight)
     chosen = ints.index_select(0, input.reshape(-1)).view(*input.shape, *ints.shape[1:])
     return QuantizedTensor._over(chosen, weight._quantizer)
-
-
-rule_leaky_relu = _real(_leaky)
-rule_sigmoid = _squashed(lambda x: x.sigmoid(), _UNIT)
-rule_hardsigmoid = _squashed(lambda x: _functional().hardsigmoid(x), _UNIT)
-rule_tanh = _squashed(lambda x: x.tanh(), _SYMMETRIC)
-rule_avg_pool1d = _average("avg_pool1d")
-rule_avg_pool2d = _average("avg_pool2d")
-rule_avg_pool3d = _average("avg_pool3d")
-rule_adaptive_avg_pool1d = _average("adaptive_avg_pool1d")
-rule_adaptive_avg_pool2d = _average("adaptive_avg_pool2d")
-rule_adaptive_avg_pool3d = _average("adaptive_avg_pool3d")
-rule_max_pool1d = _largest("max_pool1d")
-rule_max_pool2d = _largest("max_pool2d")
-rule_max_pool3d = _largest("max_pool3d")
-rule_grid_sampler = rule_grid_sampler_2d = _real(lambda *x, **k: flambeau.grid_sampler_2d(*x, **k))

@@ -8,6 +8,7 @@ added, and what lies outside the integer type becomes its nearest end.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import flambeau
 from flambeau import _C, _absent
@@ -44,23 +45,15 @@ def check_zero_point(op: str, zero_point: int, ints: Any) -> None:
         raise RuntimeError(f"{op} zero_point {zero_point} is above upper bound.")
 
 
-class PerTensor:
+class PerTensor(NamedTuple):
     """One scale and one zero point for all elements."""
 
-    __slots__ = ("scale", "zero_point")
-    scheme = _scheme.per_tensor_affine
+    scale: float
+    zero_point: int
 
-    def __init__(self, scale: float, zero_point: int) -> None:
-        self.scale, self.zero_point = scale, zero_point
-
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, PerTensor)
-            and self.scale == other.scale
-            and self.zero_point == other.zero_point
-        )
-
-    __hash__ = object.__hash__
+    @property
+    def scheme(self) -> Any:
+        return _scheme.per_tensor_affine
 
     def parameters(self) -> tuple[Any, ...]:
         """As files keep them."""

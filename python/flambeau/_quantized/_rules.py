@@ -9,13 +9,20 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import _C
-from flambeau._operators._kinds import Kind, body_of, kind_named, kind_of, rule_for
+from flambeau._operators._kinds import (
+    Kind,
+    among,
+    body_of,
+    kind_named,
+    kind_of,
+    replaced,
+    rule_for,
+)
 from flambeau._quantized._quantizers import INTS, KIND_NAMES, PerChannel, PerTensor
 from flambeau._quantized._tensor import QuantizedTensor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from flambeau import Tensor
@@ -23,33 +30,12 @@ if TYPE_CHECKING:
 
 def plain(value: Any) -> Any:
     """The integers in place of quantized tensors, in lists too."""
-    if isinstance(value, QuantizedTensor):
-        return value._ints()
-    if isinstance(value, (list, tuple)) and type(value) in (list, tuple):
-        return type(value)(map(plain, value))
-    return value
-
-
-def mapped(value: Any, change: Callable[[Tensor], Any]) -> Any:
-    """A result, of which the tensors, in tuples too, are changed."""
-    if isinstance(value, flambeau.Tensor):
-        return change(value)
-    if isinstance(value, (list, tuple)):
-        items = [mapped(item, change) for item in value]
-        return type(value)(items)
-    return value
+    return replaced(value, QuantizedTensor, QuantizedTensor._ints)
 
 
 def first_of(args: Any, kwargs: Any) -> Any:
     """The first quantized tensor among arguments."""
-    for value in (*args, *kwargs.values()):
-        if isinstance(value, QuantizedTensor):
-            return value
-        if isinstance(value, (list, tuple)):
-            found = first_of(value, {})
-            if found is not None:
-                return found
-    return None
+    return next(iter(among((*args, *kwargs.values()), QuantizedTensor)), None)
 
 
 def refused(name: str, args: Any = (), kwargs: Any = None) -> Exception:
@@ -87,8 +73,11 @@ def same(func: Any, args: Any, kwargs: Any) -> Any:
     first = first_of(args, kwargs)
     kind = first._ints().dtype
     result = func(*map(plain, args), **{name: plain(value) for name, value in kwargs.items()})
-    quantizer = first._quantizer
-    return mapped(result, lambda x: QuantizedTensor._over(x, quantizer) if x.dtype is kind else x)
+
+    def over(ints: Tensor) -> Tensor:
+        return QuantizedTensor._over(ints, first._quantizer) if ints.dtype is kind else ints
+
+    return replaced(result, flambeau.Tensor, over)
 
 
 def _reshaped(func: Any, args: Any, kwargs: Any) -> Any:
@@ -120,6 +109,16 @@ def _part(func: Any, args: Any, kwargs: Any) -> Any:
         return QuantizedTensor._over(found, quantizer.indexed(where, count))
     pairs = zip(found, where, strict=True)
     return type(found)(QuantizedTensor._over(x, quantizer.indexed(w, count)) for x, w in pairs)
+
+
+def rule_get(func: Any, input: QuantizedTensor, *rest: Any) -> Any:
+    """An attribute. Those that are tensors, as T is, are views."""
+    found = func(input, *rest)
+    if not isinstance(found, flambeau.Tensor) or found.dtype is not input._ints().dtype:
+        return found
+    if isinstance(input._quantizer, PerChannel) and not _in_order(found):
+        raise RuntimeError("Setting strides is possible only on uniformly quantized tensor")
+    return QuantizedTensor._over(found, input._quantizer)
 
 
 def rule_getitem(func: Any, input: Any, index: Any) -> Any:
@@ -179,36 +178,21 @@ def rule_broadcast_tensors(func: Any, *tensors: Any) -> Any:
 
 
 # Order and choices --------------------------------------------------------------------------------
-def _extreme(name: str) -> Callable[..., Any]:
-    def rule(func: Any, input: Any, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Any:
-        other = kwargs.pop("other", dim)
-        if isinstance(other, flambeau.Tensor) or kwargs:
-            raise refused(f"{name}imum", (input, other))
-        if not isinstance(input._quantizer, PerTensor):
-            raise RuntimeError(
-                f"{name.title()} operator for quantized tensors only works for per tensor "
-                f"quantized tensors, got {input.qscheme()}"
-            )
-        if dim is None:
-            if input.numel() == 0:
-                raise IndexError(f"{name}(): Expected reduction dim 0 to have non-zero size.")
-            return same(func, (input,), {})
-        return same(func, (input, dim, keepdim), {})
-
-    return rule
+def rule_max(func: Any, input: Any, dim: Any = None, keepdim: bool = False, **kwargs: Any) -> Any:
+    name, other = func.__name__, kwargs.pop("other", dim)
+    if isinstance(other, flambeau.Tensor) or kwargs:
+        raise refused(f"{name}imum", (input, other))
+    if not isinstance(input._quantizer, PerTensor):
+        raise RuntimeError(
+            f"{name.title()} operator for quantized tensors only works for per tensor quantized "
+            f"tensors, got {input.qscheme()}"
+        )
+    if dim is None and input.numel() == 0:
+        raise IndexError(f"{name}(): Expected reduction dim 0 to have non-zero size.")
+    return same(func, (input,) if dim is None else (input, dim, keepdim), {})
 
 
-def _averaged(name: str) -> Callable[..., Any]:
-    def rule(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
-        quantizer = input._per_tensor()
-        dtype = kwargs.pop("dtype", None)
-        if dtype is not None and dtype is not input.dtype:
-            raise RuntimeError(f"{name}: {dtype} is not supported for quantized tensors")
-        result = func(quantizer.dequantize(input._ints()), *args, **kwargs)
-        ints = quantizer.quantize(result, INTS[input.dtype])
-        return QuantizedTensor._over(ints, quantizer)
-
-    return rule
+rule_min = rule_max
 
 
 def _joined(func: Any, tensors: Any, *args: Any, **kwargs: Any) -> Any:
@@ -307,14 +291,18 @@ def rule_fill(func: Any, input: Any, value: Any) -> Any:
     return _filled(input, value)
 
 
+def _check_per_tensor(name: str, input: QuantizedTensor) -> None:
+    if not isinstance(input._quantizer, PerTensor):
+        raise RuntimeError(
+            f"{name} for quantized tensors is currently only supported for per tensor quantized "
+            "tensors"
+        )
+
+
 def rule_masked_fill(func: Any, input: Any, mask: Any, value: Any) -> Any:
     if not isinstance(input, QuantizedTensor):
         raise refused("masked_fill", (input, mask, value))
-    if not isinstance(input._quantizer, PerTensor):
-        raise RuntimeError(
-            "masked_fill for quantized tensors is currently only supported for per tensor "
-            "quantized tensors"
-        )
+    _check_per_tensor("masked_fill", input)
     value = dequantized(value)
     number = value.item() if isinstance(value, flambeau.Tensor) else value
     result = func(input._ints(), mask, input._quantizer.place(number, INTS[input.dtype]))
@@ -330,11 +318,7 @@ def rule_index_put(
         raise RuntimeError(
             "index_put for quantized tensors is currently only supported for accumulate=False"
         )
-    if not isinstance(input._quantizer, PerTensor):
-        raise RuntimeError(
-            "index_put for quantized tensors is currently only supported for per tensor quantized "
-            "tensors"
-        )
+    _check_per_tensor("index_put", input)
     result = func(input._ints(), indices, _placed(input, values))
     return input if func.__name__.endswith("_") else QuantizedTensor._over(result, input._quantizer)
 
@@ -411,10 +395,6 @@ def rule_to(func: Any, input: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 rule_type_as = rule_to
-rule_max = _extreme("max")
-rule_min = _extreme("min")
-rule_mean = _averaged("mean")
-rule_std = _averaged("std")
 
 
 def rule_slice_scatter(func: Any, input: Any, src: Any, *args: Any, **kwargs: Any) -> Any:

@@ -135,20 +135,6 @@ class QuantizedTensor(PlainTensor):
             "new_tensor: a quantized tensor is not made of numbers alone; use quantize_per_tensor"
         )
 
-    @property
-    def T(self) -> Any:
-        return self.permute(*reversed(range(self.dim())))
-
-    @property
-    def mT(self) -> Any:
-        return self.transpose(-2, -1)
-
-    mH = mT
-
-    @property
-    def H(self) -> Any:
-        return self.t()
-
     def storage(self) -> Any:
         """The memory under the integers."""
         from flambeau.storage import TypedStorage, UntypedStorage

@@ -236,7 +236,7 @@ def _grad_of_batch(
     inputs: tuple[Any, ...],
     allow_unused: bool,
 ) -> tuple[Tensor | None, ...]:
-    """One backward pass for each row of the batched gradients; the results are stacked."""
+    """The gradients for each row of the batched ones, stacked: vmap over backward."""
     if any(gradient is None or gradient.dim() == 0 for gradient in gradients):
         raise ValueError(
             "is_grads_batched=True: every output needs a grad_output with a batch dimension"
@@ -247,16 +247,56 @@ def _grad_of_batch(
             "vmap: Expected all tensors to have the same size in the mapped dimension, "
             f"got sizes {sizes} for the mapped dimension"
         )
-    rows = []
-    for i in range(sizes[0]):
-        keep = retain_graph or i + 1 < sizes[0]
-        row = tuple(gradient[i] for gradient in gradients)
-        rows.append(
-            _C._engine_run_backward(outputs, row, keep, create_graph, inputs, allow_unused, False)
-        )
-    if not rows:
+    if sizes[0] == 0:
         return tuple(tensor.new_zeros((0, *tensor.shape)) for tensor in inputs)
-    return tuple(None if column[0] is None else flambeau.stack(column) for column in zip(*rows))
+    level = _C._vmap_increment_nesting(sizes[0], "different")
+    try:
+        samples = tuple(_C._add_batch_dim(gradient, 0, level) for gradient in gradients)
+        found = _run_on_samples(
+            outputs, samples, level, inputs, retain_graph, create_graph, allow_unused
+        )
+        return tuple(
+            None if one is None else _C._remove_batch_dim(one, level, sizes[0], 0) for one in found
+        )
+    finally:
+        _C._vmap_decrement_nesting()
+
+
+def _run_on_samples(
+    outputs: tuple[Any, ...],
+    gradients: tuple[Any, ...],
+    level: int,
+    inputs: tuple[Any, ...],
+    retain_graph: bool,
+    create_graph: bool,
+    allow_unused: bool,
+) -> tuple[Tensor | None, ...]:
+    """Gradients of what all samples share, given one of each sample: one backward pass, or, where
+    a step of it has to look at values, one a sample.
+    """
+    rest = (create_graph, inputs, allow_unused, False)
+    try:
+        return _C._engine_run_backward(outputs, gradients, True, *rest)
+    except RuntimeError:
+        size = _C._vmap_describe_level(level)[0]
+        before = _C._vmap_set_level(_C._vmap_outer_level(level))
+        try:
+            whole = [_C._remove_batch_dim(gradient, level, size, 0) for gradient in gradients]
+            rows = [
+                grad(
+                    outputs,
+                    inputs,
+                    tuple(t[i] for t in whole),
+                    retain_graph or i + 1 < size,
+                    create_graph,
+                    allow_unused=allow_unused,
+                )
+                for i in range(size)
+            ]
+            found = [None if c[0] is None else flambeau.stack(c) for c in zip(*rows)]
+        finally:
+            _C._vmap_set_level(before)
+        return tuple(None if one is None else _C._add_batch_dim(one, 0, level) for one in found)
 
 
 def _grad_of_samples(
@@ -267,11 +307,15 @@ def _grad_of_samples(
     create_graph: bool,
     allow_unused: bool,
 ) -> tuple[Tensor | None, ...]:
-    """Gradients inside vmap: those of what is behind where each sample has inputs of its own, else
-    one backward pass a sample.
+    """Gradients inside vmap: of what all samples share in one backward pass, those of what is
+    behind where each sample has inputs of its own, else one backward pass a sample.
     """
     level = max(map(_C.maybe_get_level, (*outputs, *gradients, *inputs)))
     size = _C._vmap_describe_level(level)[0]
+    if max(map(_C.maybe_get_level, (*outputs, *inputs))) < level and None not in gradients:
+        return _run_on_samples(
+            outputs, gradients, level, inputs, retain_graph, create_graph, allow_unused
+        )
 
     given = tuple(
         flambeau.ones_like(output) if gradient is None else gradient

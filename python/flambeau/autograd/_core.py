@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 SavedTensor = _C.SavedTensor
+_get_sequence_nr = _C._get_sequence_nr
 
 
 def _saved_tensors_hooks_is_enabled() -> bool:

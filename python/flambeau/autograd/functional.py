@@ -321,8 +321,7 @@ def _rows_of_jacobian(
                 )
             row.append(flambeau.zeros_like(tensor))
     return [
-        (flambeau.stack(row) if row else tensor.new_zeros(0)).view(output.shape + tensor.shape)
-        for row, tensor in zip(rows, inputs)
+        flambeau.stack(row).view(output.shape + tensor.shape) for row, tensor in zip(rows, inputs)
     ]
 
 

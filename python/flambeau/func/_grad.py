@@ -6,9 +6,11 @@ import functools
 
 import flambeau
 from flambeau import _C, Tensor
+from flambeau.autograd import Function
 from flambeau.func._levels import (
     flat_tensors,
     gradients,
+    gradients_of_rows,
     own_input,
     own_inputs,
     released,
@@ -175,12 +177,17 @@ class _Linear:
         _check_differentiable(tree_flatten(primals)[0], "primal")
         with flambeau.enable_grad():
             inputs = own_inputs(primals, self.leaves)
+            self.primals = [
+                _C._whole_batch(t) for t in tree_leaves(primals) if isinstance(t, Tensor)
+            ]
             # The history of a view is another one after a write, by which none could be found.
             inputs = tree_map_only(Tensor, lambda t: t if t.is_leaf else _writable(t), inputs)
             self.inputs, self.input_spec = flat_tensors(
                 inputs, f"{name}(f, primals, tangents): Expected primals to be Tensors"
             )
-            self.result = func(*tree_map_only(Tensor, _writable, inputs))
+            given = tree_map_only(Tensor, _writable, inputs)
+            self.given = tree_leaves(given)
+            self.result = func(*given)
 
     def use_output(self, output: Any) -> None:
         """Sets what is differentiated."""
@@ -193,13 +200,64 @@ class _Linear:
 
     def product(self, tangents: list[Tensor]) -> list[Tensor]:
         """J v for a tangent of each input."""
-        chosen = [v for v, t in zip(tangents, self.inputs) if t.requires_grad]
+        pairs = zip(tangents, self.inputs)
+        chosen = [_laid_out_as(v, t) for v, t in pairs if t.requires_grad]
         tracked = flambeau.is_grad_enabled()
         with flambeau.enable_grad():
             products = gradients(self.rows, self.weights, chosen)
-            found = iter(released(products, self.leaves, tracked))
+            found = iter(self.led_back(released(products, self.leaves, tracked), tracked))
         # Integers do not move with the inputs.
         return [next(found) if _has_derivative(t) else flambeau.zeros_like(t) for t in self.outputs]
+
+    def led_back(self, products: list[Tensor], tracked: bool) -> list[Tensor]:
+        """The same with a history where the inputs have one outside, if only that of a constant."""
+        outer = [t for t in self.primals if tracked and t.requires_grad and not t.is_inference()]
+        computed = [o for o in self.outputs if _has_derivative(o)]
+        for i, (output, value) in enumerate(zip(computed, products)):
+            given = not output.requires_grad or any(output is t for t in self.given)
+            if outer and not value.requires_grad and not given:
+                constant = _Constant.apply(_C._whole_batch(value), *outer)
+                products[i] = _C._as_samples(constant)
+        return products
+
+    def products(self, tangents: list[Tensor]) -> list[Tensor]:
+        """J v for every row of the tangents, stacked."""
+        pairs = zip(tangents, self.inputs)
+        chosen = [_laid_out_as(v, t) for v, t in pairs if t.requires_grad]
+        tracked = flambeau.is_grad_enabled()
+        with flambeau.enable_grad():
+            products = gradients_of_rows(self.rows, self.weights, chosen, None)
+            found = iter(self.led_back(released(products, self.leaves, tracked), tracked))
+        count = len(tangents[0])
+        return [
+            next(found) if _has_derivative(t) else t.new_zeros((count, *t.shape))
+            for t in self.outputs
+        ]
+
+
+class _Constant(Function):
+    """The first tensor, whose derivative by the others is zero."""
+
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, *others: Tensor) -> Tensor:
+        ctx.save_for_backward(*others)
+        return _C._alias(value)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return (None, *map(flambeau.zeros_like, ctx.saved_tensors))
+
+
+def _laid_out_as(tangent: Tensor, primal: Tensor) -> Tensor:
+    """A tangent, or rows of them, with the strides of its primal."""
+    strides = primal.stride()
+    same = tangent.stride()[tangent.dim() - primal.dim() :] == strides
+    if same or not tangent.numel() or _C.is_batchedtensor(primal):
+        return tangent
+    extent = sum((n - 1) * stride for n, stride in zip(primal.shape, strides)) + 1
+    rows = tangent.shape[: tangent.dim() - primal.dim()]
+    copy = tangent.new_empty_strided(tangent.shape, (extent,) * len(rows) + strides)
+    return copy.copy_(tangent)
 
 
 def _has_derivative(tensor: Tensor) -> bool:

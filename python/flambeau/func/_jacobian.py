@@ -9,7 +9,7 @@ from flambeau import Tensor
 from flambeau.func._grad import _JVP, _VJP, _Linear, _split_aux, flat_outputs
 from flambeau.func._levels import (
     flat_tensors,
-    gradients,
+    gradients_of_rows,
     own_inputs,
     released,
     replaced,
@@ -36,7 +36,13 @@ def _check_real(name: str, role: str, tensors: list[Tensor]) -> None:
 
 def _outer(one: Tensor, given: Tensor) -> Tensor:
     """All products of two tensors' elements, in the dtype of the second."""
-    return (one.reshape(one.shape + (1,) * given.dim()) * given).to(given.dtype)
+    products = one.reshape(one.shape + (1,) * given.dim()) * given
+    return products.to(given.dtype).clone(memory_format=flambeau.contiguous_format)
+
+
+def _own_part(rows: Tensor) -> Tensor:
+    """The rows of one output, or of one input, as a view: several share a tensor in PyTorch."""
+    return rows.split([len(rows)])[0]
 
 
 def _unit_vectors(tensor: Tensor) -> Tensor:
@@ -54,7 +60,7 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
-    """The function that gives the Jacobian of a function, a row at a time.
+    """The function that gives the Jacobian of a function, by rows.
 
     Its shape is the output's followed by the input's, within the structure of the output, within
     which the one of the inputs.
@@ -63,7 +69,7 @@ def jacrev(
         func: the function of tensors.
         argnums: which arguments to differentiate by.
         has_aux: whether func returns a pair, whose second part is passed on as it is.
-        chunk_size: accepted for compatibility: rows are computed one by one.
+        chunk_size: how many rows to compute at once; all by default.
     """
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError("jacrev: `chunk_size` should be greater than 0.")
@@ -84,15 +90,14 @@ def jacrev(
             _check_real("jacrev", "outputs", results)
             blocks = []
             for one in results:
-                rows = [gradients([one], flat_inputs, [unit]) for unit in _unit_vectors(one)]
-                columns = [
-                    flambeau.stack(column).reshape(one.shape + given.shape)
-                    if rows
-                    else _outer(one, given)  # of nothing
-                    for column, given in zip(
-                        zip(*rows) if rows else [()] * len(flat_inputs), flat_inputs
-                    )
-                ]
+                if one.numel() == 0:
+                    columns = [_own_part(_outer(one, given)) for given in flat_inputs]
+                else:
+                    rows = gradients_of_rows([one], flat_inputs, [_unit_vectors(one)], chunk_size)
+                    columns = [
+                        _own_part(column).reshape(one.shape + given.shape)
+                        for column, given in zip(rows, flat_inputs)
+                    ]
                 blocks.append(unflatten(columns, input_spec))
             result, aux = released((unflatten(blocks, output_spec), aux), leaves, tracked)
         return (result, aux) if has_aux else result
@@ -107,7 +112,7 @@ def jacfwd(
     *,
     randomness: str = "error",
 ) -> Callable[..., Any]:
-    """The function that gives the Jacobian of a function, a column at a time; see `jacrev`."""
+    """The function that gives the Jacobian of a function, by columns; see `jacrev`."""
 
     @functools.wraps(func)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -142,20 +147,17 @@ def _columns(linear: _Linear) -> list[list[Tensor]]:
     """For each input the derivatives of all outputs by it."""
     found = []
     for index, given in enumerate(linear.inputs):
-        tangents = [flambeau.zeros_like(t) for t in linear.inputs]
-        products: list[list[Tensor]] = []
-        for unit in _unit_vectors(given):
-            tangents[index] = unit
-            products.append(linear.product(tangents))
-        blocks = []
-        for place, output in enumerate(linear.outputs):
-            parts = [product[place] for product in products]
-            shape = output.shape + given.shape
-            if parts:
-                blocks.append(flambeau.stack(parts).movedim(0, -1).reshape(shape))
-            else:
-                blocks.append(output.new_zeros(shape))
-        found.append(blocks)
+        units = _unit_vectors(given)
+        tangents = [
+            units if place == index else other.new_zeros(()).expand(len(units), *other.shape)
+            for place, other in enumerate(linear.inputs)
+        ]
+        found.append(
+            [
+                _own_part(product).movedim(0, -1).reshape(output.shape + given.shape)
+                for output, product in zip(linear.outputs, linear.products(tangents))
+            ]
+        )
     return found
 
 

@@ -25,6 +25,8 @@ def own_input(tensor: Tensor, leaves: list[Tensor]) -> Tensor:
     derivative of its own, also by what all share.
     """
     whole = _C._whole_batch(tensor)
+    if whole.is_inference() and not flambeau.is_inference_mode_enabled():
+        whole = whole.detach().clone()  # views of it take no part in graphs
     if whole.requires_grad:
         return _C._as_samples(whole.view_as(whole))
     leaf = whole.detach().requires_grad_()
@@ -85,6 +87,38 @@ def gradients(
         flambeau.zeros_like(tensor) if gradient is None else gradient
         for tensor, gradient in zip(inputs, found)
     ]
+
+
+def gradients_of_rows(
+    outputs: list[Tensor], inputs: list[Tensor], cotangents: list[Tensor], chunk: int | None
+) -> list[Tensor]:
+    """The same for every row of the cotangents, so many at a time; the results are stacked."""
+    count = cotangents[0].shape[0] if cotangents else 0
+    involved = (*outputs, *inputs, *cotangents)
+    if chunk == 1 or any(map(_C.is_batchedtensor, involved)):
+        rows = [gradients(outputs, inputs, [c[i] for c in cotangents]) for i in range(count)]
+        return [flambeau.stack(column) for column in zip(*rows)]
+    pairs = [(o, c) for o, c in zip(outputs, cotangents) if o.requires_grad]
+    parts = []
+    for part in range(0, count if pairs else 0, chunk or max(count, 1)):
+        end = min(part + (chunk or count), count)
+        found = flambeau.autograd.grad(
+            [output for output, _ in pairs],
+            inputs,
+            [cotangent[part:end] for _, cotangent in pairs],
+            create_graph=True,
+            allow_unused=True,
+            is_grads_batched=True,
+        )
+        parts.append(
+            [
+                tensor.new_zeros((end - part, *tensor.shape)) if one is None else one
+                for tensor, one in zip(inputs, found)
+            ]
+        )
+    if not parts:
+        return [tensor.new_zeros((count, *tensor.shape)) for tensor in inputs]
+    return [columns[0] if len(columns) == 1 else flambeau.cat(columns) for columns in zip(*parts)]
 
 
 def flat_tensors(tree: Any, what: str) -> tuple[list[Tensor], Any]:

@@ -10,7 +10,7 @@ import warnings
 
 import flambeau
 from flambeau import _C
-from flambeau._operators._kinds import Kind, body_of, kind_of, rule_for
+from flambeau._operators._kinds import Kind, among, body_of, kind_of, replaced, rule_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,23 +147,9 @@ def as_masked_tensor(data: Any, mask: Any) -> Any:
 # Operations ---------------------------------------------------------------------------------------
 
 
-def _masked_among(values: Any) -> list[Any]:
-    found = []
-    for value in values:
-        if isinstance(value, MaskedTensor):
-            found.append(value)
-        elif isinstance(value, (list, tuple)):
-            found += _masked_among(value)
-    return found
-
-
 def _map(value: Any, part: str) -> Any:
     """The data or the masks in place of masked tensors."""
-    if isinstance(value, MaskedTensor):
-        return value._mask if part == "mask" else value.get_data()
-    if type(value) in (list, tuple):
-        return type(value)(_map(item, part) for item in value)
-    return value
+    return replaced(value, MaskedTensor, lambda x: x._mask if part == "mask" else x.get_data())
 
 
 def _paired(data: Any, mask: Any) -> Any:
@@ -195,7 +181,7 @@ def _asked(func: Any, name: str, args: Any, kwargs: Any) -> Any:
 
 def _computed(func: Any, kind: Kind, args: Any, kwargs: Any) -> Any:
     name = kind.name
-    masked = _masked_among((*args, *kwargs.values()))
+    masked = among((*args, *kwargs.values()), MaskedTensor)
     named = {key: _map(value, "data") for key, value in kwargs.items()}
     data = [_map(value, "data") for value in args]
     if (rule := rule_for(kind, globals())) is not None:

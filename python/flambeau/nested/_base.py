@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import _C
-from flambeau._operators._kinds import body_of, kind_of, rule_for
+from flambeau._operators._kinds import body_of, kind_of, replaced, rule_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Nested(PlainTensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kind, kwargs, rules = kind_of(func), kwargs or {}, cls._rules()
         rule = rule_for(kind, rules) or rule_for(kind, globals())
-        if rule is None and (body := body_of(func)) is not None:
+        if rule is None and (body := body_of(func) or _method(cls, kind.name)) is not None:
             return body(*args, **kwargs)
         with _C.DisableTorchFunctionSubclass():
             if rule is not None:
@@ -80,16 +80,31 @@ class Nested(PlainTensor):
         before = node.next_functions[0][0]
         return node if before is None or "AccumulateGrad" in before.name() else before
 
-    def _plain_grad(self) -> Any:
+    def _like(self, values: Tensor) -> Any:
+        """Other values over the same components."""
+        raise NotImplementedError
+
+    @property
+    def grad(self) -> Any:
         with _C.DisableTorchFunctionSubclass():
-            return PlainTensor.grad.__get__(self)
+            found = PlainTensor.grad.__get__(self)
+        return found if found is None or isinstance(found, Nested) else self._like(found)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        with _C.DisableTorchFunctionSubclass():
+            PlainTensor.grad.__set__(self, plain(value))
+
+
+def _method(cls: type, name: str) -> Any:
+    """What a class of nested tensors has instead of a method of all tensors."""
+    found = vars(cls).get(name) or vars(Nested).get(name)
+    return found if callable(found) else None
 
 
 def plain(value: Any) -> Any:
     """The packed values in place of nested tensors, in lists too."""
-    if isinstance(value, Nested):
-        return value.values()
-    return type(value)(map(plain, value)) if type(value) in (list, tuple) else value
+    return replaced(value, Nested, Nested.values)
 
 
 def rule_set(func: Any, *args: Any) -> Any:
@@ -97,6 +112,16 @@ def rule_set(func: Any, *args: Any) -> Any:
 
 
 rule_delete = rule_set
+
+
+def rule_grad(func: Any, outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any) -> Any:
+    """torch.autograd.grad: gradients of nested tensors are nested."""
+    found = func(plain(outputs), inputs, plain(grad_outputs), *args)
+    targets = [inputs] if isinstance(inputs, flambeau.Tensor) else list(inputs)
+    return tuple(
+        target._like(each) if isinstance(target, Nested) and each is not None else each
+        for target, each in zip(targets, found, strict=True)
+    )
 
 
 def rule_backward(func: Any, *args: Any, **kwargs: Any) -> Any:
@@ -107,20 +132,5 @@ def rule_item(func: Any, nested: Any) -> Any:
     return func(nested.values())
 
 
-def rule_unbind(func: Any, nested: Any, dim: int = 0) -> Any:
-    return nested.unbind(dim)
-
-
-def rule_contiguous(func: Any, nested: Any, **kwargs: Any) -> Any:
-    return nested.contiguous(**kwargs)
-
-
-def rule_values(func: Any, nested: Any) -> Any:
-    return nested.values()
-
-
-def rule_atleast_3d(func: Any, *tensors: Any) -> Any:
+def rule_atleast(func: Any, *tensors: Any) -> Any:
     return tensors[0] if len(tensors) == 1 else tensors
-
-
-rule_atleast_1d = rule_atleast_2d = rule_atleast_3d

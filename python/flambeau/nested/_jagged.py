@@ -11,8 +11,7 @@ from __future__ import annotations
 import itertools
 
 import flambeau
-from flambeau import _C
-from flambeau.nested._base import Nested, PlainTensor
+from flambeau.nested._base import Nested
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -192,18 +191,6 @@ class NestedTensor(Nested):
             f"NestedTensor(size=({shape}), offsets={self._offsets}{grad}, "
             f"contiguous={self.is_contiguous()})"
         )
-
-    # Gradients
-    @property
-    def grad(self) -> Any:
-        found = self._plain_grad()
-        return found if found is None or isinstance(found, NestedTensor) else self._like(found)
-
-    @grad.setter
-    def grad(self, value: Any) -> None:
-        with _C.DisableTorchFunctionSubclass():
-            plain = value.values() if isinstance(value, NestedTensor) else value
-            PlainTensor.grad.__set__(self, plain)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         held = (self.values().detach(), self._offsets, self._lengths, self._ragged_idx)

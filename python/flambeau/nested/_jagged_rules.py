@@ -10,8 +10,7 @@ from __future__ import annotations
 import math
 
 import flambeau
-from flambeau._operators._kinds import Kind, kind_named, kind_of
-from flambeau.nested._base import plain
+from flambeau._operators._kinds import Kind, among, kind_of, replaced
 from flambeau.nested._jagged import NestedInt, NestedTensor
 
 TYPE_CHECKING = False
@@ -28,7 +27,9 @@ def by_kind(kind: Kind, func: Any, args: Any, kwargs: Any) -> Any:
         return _run(func, args, kwargs, not kind.has("converts"))
     if kind.has("takes_jagged") and kind.has("reduces"):
         return _reduced(func, *args, **kwargs)
-    if kind.has("takes_jagged", "reshapes"):
+    if kind.has("reshapes"):
+        return _reshaped(func, *args, **kwargs)
+    if kind.has("takes_jagged"):
         return _along(kind, func, *args, **kwargs)
     return NotImplemented
 
@@ -82,16 +83,6 @@ def _fitted(dense: Tensor, like: NestedTensor) -> Tensor:
     return packed(dense.expand(len(like), *dense.shape[1:]), like)
 
 
-def _nested_among(values: Any) -> list[NestedTensor]:
-    found = []
-    for value in values:
-        if isinstance(value, NestedTensor):
-            found.append(value)
-        elif isinstance(value, (list, tuple)):
-            found += _nested_among(value)
-    return found
-
-
 def _check_alike(name: str, nested: list[NestedTensor]) -> NestedTensor:
     first = nested[0]
     for other in nested[1:]:
@@ -105,27 +96,26 @@ def _check_alike(name: str, nested: list[NestedTensor]) -> NestedTensor:
 
 
 def _converted(value: Any, like: NestedTensor, fit: bool) -> Any:
-    if isinstance(value, NestedTensor):
-        return value.values()
-    if isinstance(value, flambeau.Tensor):
-        return _fitted(value, like) if fit else value
-    if type(value) in (list, tuple):
-        return type(value)(_converted(item, like, fit) for item in value)
-    return value
+    def values(tensor: Tensor) -> Tensor:
+        if isinstance(tensor, NestedTensor):
+            return tensor.values()
+        return _fitted(tensor, like) if fit else tensor
+
+    return replaced(value, flambeau.Tensor, values)
 
 
 def _wrapped(result: Any, like: NestedTensor) -> Any:
-    if isinstance(result, flambeau.Tensor):
-        rows = like.values().shape[like._ragged_idx - 1]
-        fits = result.dim() >= like._ragged_idx and result.shape[like._ragged_idx - 1] == rows
-        return like._like(result) if fits else result
-    if isinstance(result, (list, tuple)):
-        return type(result)([_wrapped(item, like) for item in result])
-    return result
+    place, rows = like._ragged_idx - 1, like.values().shape[like._ragged_idx - 1]
+
+    def over(tensor: Tensor) -> Tensor:
+        fits = tensor.dim() > place and tensor.shape[place] == rows
+        return like._like(tensor) if fits else tensor
+
+    return replaced(result, flambeau.Tensor, over)
 
 
 def _run(func: Any, args: Any, kwargs: Any, fit: bool) -> Any:
-    like = _check_alike(func.__name__, _nested_among((*args, *kwargs.values())))
+    like = _check_alike(func.__name__, among((*args, *kwargs.values()), NestedTensor))
     converted = [_converted(arg, like, fit) for arg in args]
     named = {key: _converted(arg, like, fit) for key, arg in kwargs.items()}
     result = func(*converted, **named)
@@ -146,22 +136,10 @@ rule_embedding = rule_layer_norm = rule_rms_norm = rule_linear
 
 
 def rule_get(func: Any, self: NestedTensor, *args: Any) -> Any:
-    name = getattr(getattr(func, "__self__", None), "__name__", "")
-    if name in ("mT", "mH"):
-        swapped = rule_transpose(flambeau.transpose, self, -2, -1)
-        return swapped if name == "mT" else swapped.conj()
+    if getattr(getattr(func, "__self__", None), "__name__", "") in ("mT", "mH"):
+        return _reshaped(func, self)
     result = func(self, *args)
     return _wrapped(result, self) if isinstance(result, flambeau.Tensor) else result
-
-
-def rule_grad(func: Any, outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any) -> Any:
-    """torch.autograd.grad: gradients of nested tensors are nested."""
-    found = func(plain(outputs), inputs, plain(grad_outputs), *args)
-    targets = [inputs] if isinstance(inputs, flambeau.Tensor) else list(inputs)
-    return tuple(
-        target._like(each) if isinstance(target, NestedTensor) and each is not None else each
-        for target, each in zip(targets, found, strict=True)
-    )
 
 
 def rule_where(func: Any, condition: Any, *sides: Any) -> Any:
@@ -216,26 +194,39 @@ def _plain_place(name: str, nt: NestedTensor, dim: int) -> int:
     return place
 
 
-def rule_transpose(func: Any, nt: NestedTensor, dim0: int, dim1: int) -> Any:
-    if 0 in (dim0 % nt.dim(), dim1 % nt.dim()):
-        raise ValueError("transpose(): not supported for NestedTensor on dim=0")
-    first, second = (_place("transpose", nt, dim) for dim in (dim0, dim1))
-    ragged = {first: second, second: first}.get(nt._ragged_idx - 1, nt._ragged_idx - 1)
-    return nt._like(nt.values().transpose(first, second), ragged + 1)
+# Sizes that no dimension has but the batch and the ragged one of a probe.
+_BATCH, _RAGGED = 7919, 7907
 
 
-rule_swapaxes = rule_swapdims = rule_transpose
+def _reshaped(func: Any, *args: Any, **kwargs: Any) -> Any:
+    """An operation on shapes, whose arguments count the batch as a dimension. Where the ragged one
+    goes a tensor without values tells."""
+    name = "slice" if func.__name__ == "__getitem__" else func.__name__
+    like = _check_alike(name, among(args, NestedTensor))
+    sizes = [_BATCH, *like.values().shape]
+    sizes[like._ragged_idx] = _RAGGED
+    probe = flambeau.empty(sizes, device="meta")
+    found = func(*replaced(args, NestedTensor, lambda nt: probe), **kwargs)
+    shape = list((found if isinstance(found, flambeau.Tensor) else found[0]).shape)
+    if shape[:1] != [_BATCH]:
+        error = ValueError if sorted(shape) == sorted(sizes) else RuntimeError
+        raise error(f"{name}(): not supported for NestedTensor on dim=0")
+    if shape.count(_RAGGED) != 1:
+        raise RuntimeError(f"{name}(): not supported for NestedTensor on the ragged dim")
+    # Twice the values stand for a batch.
+    pairs = replaced(args, NestedTensor, lambda nt: nt.values().expand(2, *nt.values().shape))
+    ragged, result = shape.index(_RAGGED), func(*pairs, **kwargs)
+    return replaced(result, flambeau.Tensor, lambda pair: like._like(pair[0], ragged))
 
 
-def rule_adjoint(func: Any, nt: NestedTensor) -> Any:
-    return rule_transpose(func, nt, -2, -1).conj()
+rule_adjoint = rule_movedim = rule_moveaxis = rule_stack = _reshaped
 
 
 def rule_permute(func: Any, nt: NestedTensor, *dims: Any) -> Any:
-    order = [dim % nt.dim() for dim in (dims[0] if isinstance(dims[0], (list, tuple)) else dims)]
-    if order[0] != 0:
+    first = dims[0][0] if isinstance(dims[0], (list, tuple)) else dims[0]
+    if first % nt.dim() != 0:
         raise ValueError("permute(): not supported for NestedTensor when the batch moves")
-    return nt._like(nt.values().permute([d - 1 for d in order[1:]]), order.index(nt._ragged_idx))
+    return _reshaped(func, nt, *dims)
 
 
 def rule_view(func: Any, nt: NestedTensor, *sizes: Any) -> Any:
@@ -263,35 +254,17 @@ def rule_view_as(func: Any, nt: NestedTensor, other: NestedTensor) -> Any:
 rule_reshape_as = rule_expand_as = rule_view_as
 
 
-def rule_unflatten(func: Any, nt: NestedTensor, dim: int, sizes: Any) -> Any:
-    place = _plain_place("unflatten", nt, dim)
-    before = place < nt._ragged_idx - 1
-    return nt._like(nt.values().unflatten(place, sizes), nt._ragged_idx + (len(sizes) - 1) * before)
-
-
 def rule_flatten(func: Any, nt: NestedTensor, start_dim: int = 0, end_dim: int = -1) -> Any:
-    start, end = start_dim % nt.dim(), end_dim % nt.dim()
-    if start == 0 and nt._ragged_idx == 1 and nt._lengths is None:
+    end = end_dim % nt.dim()
+    if start_dim % nt.dim() == 0 and nt._ragged_idx == 1 and nt._lengths is None:
         return nt.values() if end <= 1 else nt.values().flatten(0, end - 1)
-    if start <= nt._ragged_idx <= end or start == 0:
-        raise RuntimeError("flatten(): not supported for NestedTensor across the ragged dim")
-    before = end - start if end < nt._ragged_idx else 0
-    return nt._like(nt.values().flatten(start - 1, end - 1), nt._ragged_idx - before)
-
-
-def rule_unsqueeze(func: Any, nt: NestedTensor, dim: int) -> Any:
-    spot = dim % (nt.dim() + 1)
-    if spot == 0:
-        raise RuntimeError("unsqueeze(): not supported for NestedTensor on dim=0")
-    return nt._like(nt.values().unsqueeze(spot - 1), nt._ragged_idx + (spot <= nt._ragged_idx))
+    return _reshaped(func, nt, start_dim, end_dim)
 
 
 def rule_squeeze(func: Any, nt: NestedTensor, dim: Any) -> Any:
-    dims = [dim] if isinstance(dim, int) else list(dim)
-    positions = [_plain_place("squeeze", nt, d) for d in dims]
-    gone = [p for p in positions if nt.values().shape[p] == 1]
-    before = sum(p < nt._ragged_idx - 1 for p in gone)
-    return nt._like(nt.values().squeeze(gone), nt._ragged_idx - before)
+    for each in [dim] if isinstance(dim, int) else dim:
+        _plain_place("squeeze", nt, each)
+    return _reshaped(func, nt, dim)
 
 
 def _along(kind: Kind, func: Any, nt: NestedTensor, *args: Any, **kwargs: Any) -> Any:
@@ -307,12 +280,8 @@ def _along(kind: Kind, func: Any, nt: NestedTensor, *args: Any, **kwargs: Any) -
 
 
 def rule_chunk(func: Any, nt: NestedTensor, chunks: int, dim: int = 0) -> Any:
-    if dim in (0, -nt.dim()):
-        return _chunks_of_batch(nt, chunks)
-    return _along(kind_named("chunk"), func, nt, chunks, dim)
-
-
-def _chunks_of_batch(nt: NestedTensor, chunks: int) -> Any:
+    if dim not in (0, -nt.dim()):
+        return _reshaped(func, nt, chunks, dim)
     from flambeau.nested import _pack
 
     if chunks <= 0:
@@ -328,47 +297,25 @@ def _chunks_of_batch(nt: NestedTensor, chunks: int) -> Any:
 def rule_select(func: Any, nt: NestedTensor, dim: int, index: int) -> Any:
     if dim % nt.dim() == 0:
         return nt.unbind()[index]
-    place = _plain_place("select", nt, dim)
-    before = place < nt._ragged_idx - 1
-    return nt._like(nt.values().select(place, index), nt._ragged_idx - before)
+    return _reshaped(func, nt, dim, index)
 
 
 def rule_getitem(func: Any, nt: NestedTensor, index: Any) -> Any:
-    index = index if isinstance(index, tuple) else (index,)
-    if any(isinstance(item, (flambeau.Tensor, list)) for item in index):
+    first, *rest = index if isinstance(index, tuple) else (index,)
+    if any(isinstance(item, (flambeau.Tensor, list)) for item in (first, *rest)):
         raise NotImplementedError("index: not implemented for nested tensors")
-    if isinstance(index[0], int):
-        component = nt.unbind()[index[0]]
-        return component[index[1:]] if len(index) > 1 else component
-    everything = slice(None)
-    if index[0] is Ellipsis:
-        index = (everything,) * (nt.dim() - len(index) + 1) + index[1:]
-    if index[0] != everything:
-        raise RuntimeError("slice(): not supported for NestedTensor on dim=0")
-    rest = index[1:]
-    if len(rest) >= nt._ragged_idx and rest[nt._ragged_idx - 1] != everything:
-        raise RuntimeError("slice(): not supported for NestedTensor on the ragged dim")
-    before = sum(isinstance(item, int) for item in rest[: nt._ragged_idx - 1])
-    return nt._like(nt.values()[rest], nt._ragged_idx - before)
+    if isinstance(first, int):
+        return nt.unbind()[first][tuple(rest)]
+    return _reshaped(func, nt, index)
 
 
 def rule_cat(func: Any, tensors: Any, dim: int = 0) -> Any:
     first = next(t for t in tensors if isinstance(t, NestedTensor))
-    stacks = func.__name__ == "stack"
-    rank = first.dim() + stacks
-    if dim % rank == 0 and not stacks:
-        from flambeau.nested import _pack
+    if dim % first.dim() != 0:
+        return _reshaped(func, tensors, dim)
+    from flambeau.nested import _pack
 
-        return _pack([x for t in tensors for x in t.unbind()], first._ragged_idx)
-    if dim % rank == 0:
-        raise RuntimeError("stack(): not supported for NestedTensor on dim=0")
-    _check_alike(func.__name__, list(tensors))
-    spot = dim % rank
-    ragged = first._ragged_idx + (stacks and spot <= first._ragged_idx)
-    return first._like(func([t.values() for t in tensors], spot - 1), ragged)
-
-
-rule_concat = rule_concatenate = rule_stack = rule_cat
+    return _pack([x for t in tensors for x in t.unbind()], first._ragged_idx)
 
 
 def rule_dstack(func: Any, tensors: Any) -> Any:

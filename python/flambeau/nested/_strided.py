@@ -31,6 +31,10 @@ class StridedNestedTensor(Nested):
         made._sizes = [tuple(size) for size in sizes]
         return made
 
+    def _like(self, values: Tensor) -> StridedNestedTensor:
+        """Other values over the same components."""
+        return StridedNestedTensor._over(values, self._sizes)
+
     @staticmethod
     def _rules() -> dict[str, Any]:
         return globals()
@@ -113,11 +117,6 @@ class StridedNestedTensor(Nested):
             end = ", requires_grad=True"
         return f"nested_tensor([\n{body}\n]{end})"
 
-    @property
-    def grad(self) -> Any:
-        found = self._plain_grad()
-        return None if found is None else StridedNestedTensor._over(found, self._sizes)
-
 
 def from_components(components: Sequence[Tensor]) -> StridedNestedTensor:
     """A nested tensor of these, with their history."""
@@ -150,7 +149,7 @@ def rule_get(func: Any, self: Any, *args: Any) -> Any:
     result = func(self, *args)
     if not isinstance(result, flambeau.Tensor) or result is self:
         return result
-    return StridedNestedTensor._over(result, self._sizes)
+    return self._like(result)
 
 
 def rule_adjoint(func: Any, nested: Any) -> Any:
@@ -168,17 +167,6 @@ def rule_sum(func: Any, nested: Any, *args: Any, **kwargs: Any) -> Any:
     if given.get("dim") not in (-1, nested.dim() - 1, [-1], (-1,)) or not given.get("keepdim"):
         raise RuntimeError("NestedTensor can only be reduced across the last dimension, kept")
     return from_components([func(x, -1, True) for x in nested.unbind()])
-
-
-def rule_grad(func: Any, outputs: Any, inputs: Any, *rest: Any) -> Any:
-    """torch.autograd.grad: gradients of nested tensors are nested."""
-    targets = [inputs] if isinstance(inputs, flambeau.Tensor) else list(inputs)
-    return tuple(
-        StridedNestedTensor._over(found, target._sizes)
-        if isinstance(target, StridedNestedTensor) and found is not None
-        else found
-        for target, found in zip(targets, func(outputs, inputs, *rest), strict=True)
-    )
 
 
 def _each(kind: Kind, func: Any, args: Any, kwargs: Any) -> Any:
@@ -272,14 +260,7 @@ def rule_cat(func: Any, tensors: Sequence[StridedNestedTensor], dim: int = 0) ->
     return from_components([flambeau.cat(each, place) for each in zip(*batches, strict=True)])
 
 
-rule_concat = rule_concatenate = rule_cat
-
-
-def rule_vstack(func: Any, tensors: Sequence[StridedNestedTensor]) -> Any:
-    return rule_cat(func, tensors)
-
-
-rule_row_stack = rule_vstack
+rule_vstack = rule_cat
 
 
 def rule_hstack(func: Any, tensors: Sequence[StridedNestedTensor]) -> Any:

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from flambeau import Tensor
-
 _CODES = {"none": 0, "mean": 1, "sum": 2}
 
 
@@ -53,11 +49,3 @@ def effective_reduction(size_average: bool | None, reduce: bool | None, reductio
     if size_average is None and reduce is None:
         return reduction
     return legacy_get_string(size_average, reduce)
-
-
-def reduce_loss(loss: Tensor, reduction: str) -> Tensor:
-    """Reduces a loss of one value an element."""
-    code = get_enum(reduction)
-    if code == _CODES["mean"]:
-        return loss.mean()
-    return loss.sum() if code == _CODES["sum"] else loss

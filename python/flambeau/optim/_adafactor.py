@@ -6,7 +6,7 @@ from typing import Any
 
 import flambeau
 from flambeau import Tensor
-from flambeau.optim._plain import PlainOptimizer, count, new_step, zeros_like
+from flambeau.optim._plain import PlainOptimizer, new_step, zeros_like
 
 __all__ = ["Adafactor"]
 
@@ -69,7 +69,10 @@ class Adafactor(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        step = count(state, group)
+        if param.is_complex():
+            raise RuntimeError("Adafactor does not support complex parameters")
+        state["step"] += 1
+        step = float(state["step"])
         eps1, eps2 = group["eps"]
         if eps1 is None:
             eps1 = flambeau.finfo(param.dtype).eps

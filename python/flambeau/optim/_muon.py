@@ -100,6 +100,8 @@ class Muon(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
+        if param.is_complex():
+            raise RuntimeError("Muon does not support complex parameters")
         momentum = group["momentum"]
         buffer = state["momentum_buffer"].lerp_(grad, 1 - momentum)
         direction = grad.lerp(buffer, momentum) if group["nesterov"] else buffer

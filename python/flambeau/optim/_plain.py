@@ -13,7 +13,7 @@ from flambeau.optim.optimizer import Optimizer, _check_step, _get_value
 class PlainOptimizer(Optimizer):
     """Subclasses say how the state of a parameter starts and how it and the parameter change.
 
-    Both must be changed in place. Complex parameters are updated as pairs of real numbers.
+    Both must be changed in place.
     """
 
     _takes_sparse = False  # whether gradients may be sparse
@@ -67,17 +67,8 @@ class PlainOptimizer(Optimizer):
                         state.update(self._start(param, group))
                     grad = -grad if group.get("maximize") else grad
                     grad = grad if scale is None else grad / scale
-                    if param.is_complex():
-                        param, grad = flambeau.view_as_real(param), flambeau.view_as_real(grad)
-                        state = {key: _as_real(value) for key, value in state.items()}
                     self._update(param, grad, state, group, lr)
         return loss
-
-
-def _as_real(value: Any) -> Any:
-    if isinstance(value, Tensor) and value.is_complex():
-        return flambeau.view_as_real(value)
-    return value
 
 
 def new_step(param: Tensor, group: dict[str, Any]) -> Tensor:
@@ -91,20 +82,11 @@ def zeros_like(param: Tensor) -> Tensor:
     return flambeau.zeros_like(param, memory_format=flambeau.preserve_format)
 
 
-def count(state: dict[str, Any], group: dict[str, Any]) -> Any:
-    """Counts a step, and tells which it is."""
-    state["step"] += 1
-    return number(state["step"], group)
-
-
-def number(value: Tensor, group: dict[str, Any]) -> Any:
-    """What a tensor of one element holds; the tensor itself if updates are to be captured, or to be
-    differentiated by it.
-    """
-    differentiates = group.get("differentiable") and value.requires_grad
-    return value if group.get("capturable") or differentiates else float(value)
-
-
-def with_weight_decay(grad: Tensor, param: Tensor, weight_decay: float) -> Tensor:
-    """The gradient of the loss plus weight_decay / 2 times the square of the parameter."""
-    return grad.add(param, alpha=weight_decay) if weight_decay != 0 else grad
+def stays(state: dict[str, Any], group: dict[str, Any]) -> bool:
+    """Whether numbers of the state stay in tensors: to be captured, or differentiated by."""
+    if group.get("capturable"):
+        return True
+    numbers = (state.get(name) for name in ("step", "eta", "mu", "mu_product"))
+    return bool(group.get("differentiable")) and any(
+        number is not None and number.requires_grad for number in numbers
+    )

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau import Tensor
-from flambeau.optim._plain import (
-    PlainOptimizer,
-    count,
-    new_step,
-    with_weight_decay,
-    zeros_like,
-)
+from flambeau import _C, Tensor
+from flambeau.optim._plain import PlainOptimizer, new_step, stays, zeros_like
 from flambeau.optim.optimizer import _check_common
 
 __all__ = ["Adadelta"]
@@ -59,10 +53,15 @@ class Adadelta(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        count(state, group)
-        grad = with_weight_decay(grad, param, group["weight_decay"])
-        rho, eps = group["rho"], group["eps"]
-        mean_square = state["square_avg"].mul_(rho).addcmul_(grad, grad, value=1 - rho)
-        delta = (state["acc_delta"] + eps).sqrt() / (mean_square + eps).sqrt() * grad
-        state["acc_delta"].mul_(rho).addcmul_(delta, delta, value=1 - rho)
-        param.add_(delta * -lr)
+        _C._adadelta_step(
+            param,
+            grad,
+            state["square_avg"],
+            state["acc_delta"],
+            state["step"],
+            lr=lr,
+            rho=group["rho"],
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+            capturable=stays(state, group),
+        )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau
-from flambeau import Tensor
-from flambeau.optim._plain import PlainOptimizer, count, new_step, with_weight_decay
+from flambeau import _C, Tensor
+from flambeau.optim._plain import PlainOptimizer, new_step, stays
 from flambeau.optim.optimizer import _check_common, _check_fused
 
 __all__ = ["Adagrad"]
@@ -78,23 +78,14 @@ class Adagrad(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        rate = lr / (1 + (count(state, group) - 1) * group["lr_decay"])
-        if grad.is_sparse:
-            _sparse_update(param, grad, state["sum"], group, rate)
-            return
-        grad = with_weight_decay(grad, param, group["weight_decay"])
-        total = state["sum"].addcmul_(grad, grad)
-        param.add_(grad / (total.sqrt() + group["eps"]) * -rate)
-
-
-def _sparse_update(
-    param: Tensor, grad: Tensor, total: Tensor, group: dict[str, Any], rate: float
-) -> None:
-    """The same step for a gradient that is sparse: what has none stays as it is."""
-    if group["weight_decay"] != 0:
-        raise RuntimeError("weight_decay option is not compatible with sparse gradients")
-    grad = grad.coalesce()
-    at, values = tuple(grad._indices()), grad._values()
-    sums = total[at] + values * values
-    total[at] = sums
-    param[at] += values / (sums.sqrt() + group["eps"]) * -rate
+        _C._adagrad_step(
+            param,
+            grad,
+            state["sum"],
+            state["step"],
+            lr=lr,
+            lr_decay=group["lr_decay"],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            capturable=stays(state, group),
+        )

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import flambeau
-from flambeau import Tensor
-from flambeau.optim._plain import (
-    PlainOptimizer,
-    count,
-    new_step,
-    with_weight_decay,
-    zeros_like,
-)
+from flambeau import _C, Tensor
+from flambeau.optim._plain import PlainOptimizer, new_step, stays, zeros_like
 from flambeau.optim.optimizer import _check_common
 
 __all__ = ["Adamax"]
@@ -57,10 +50,16 @@ class Adamax(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        step = count(state, group)
-        grad = with_weight_decay(grad, param, group["weight_decay"])
-        beta1, beta2 = group["betas"]
-        mean = state["exp_avg"].lerp_(grad, 1 - beta1)
-        largest = state["exp_inf"]
-        largest.copy_(flambeau.maximum(largest * beta2, grad.abs() + group["eps"]))
-        param.add_(mean / largest * (-lr / (1 - beta1**step)))
+        _C._adamax_step(
+            param,
+            grad,
+            state["exp_avg"],
+            state["exp_inf"],
+            state["step"],
+            lr=lr,
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+            capturable=stays(state, group),
+        )

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import flambeau
-from flambeau import Tensor
-from flambeau.optim._plain import (
-    PlainOptimizer,
-    count,
-    new_step,
-    number,
-    with_weight_decay,
-    zeros_like,
-)
+from flambeau import _C, Tensor
+from flambeau.optim._plain import PlainOptimizer, new_step, stays, zeros_like
 from flambeau.optim.optimizer import _check_common, _get_value
 
 __all__ = ["ASGD"]
@@ -60,16 +52,17 @@ class ASGD(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        step = count(state, group)
-        grad = with_weight_decay(grad, param, group["weight_decay"])
-        eta, mu = number(state["eta"], group), number(state["mu"], group)
-        param.mul_(1 - group["lambd"] * eta)
-        param.add_(grad * -eta)
-        average = state["ax"]
-        if isinstance(mu, Tensor):
-            average.copy_(flambeau.where(mu == 1, param, average + (param - average) * mu))
-            state["mu"].copy_(1 / (step - group["t0"]).clamp(min=1))
-        else:
-            average.copy_(param) if mu == 1 else average.add_((param - average) * mu)
-            state["mu"].fill_(1 / max(1, step - group["t0"]))
-        state["eta"].fill_(lr / (1 + group["lambd"] * lr * step) ** group["alpha"])
+        _C._asgd_step(
+            param,
+            grad,
+            state["ax"],
+            state["eta"],
+            state["mu"],
+            state["step"],
+            lr=lr,
+            lambd=group["lambd"],
+            alpha=group["alpha"],
+            t0=group["t0"],
+            weight_decay=group["weight_decay"],
+            capturable=stays(state, group),
+        )

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau import Tensor
-from flambeau.optim._plain import (
-    PlainOptimizer,
-    count,
-    new_step,
-    number,
-    with_weight_decay,
-    zeros_like,
-)
+from flambeau import _C, Tensor
+from flambeau.optim._plain import PlainOptimizer, new_step, stays, zeros_like
 from flambeau.optim.optimizer import _check_common
 
 __all__ = ["NAdam"]
@@ -64,20 +57,19 @@ class NAdam(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        step = count(state, group)
-        if group["decoupled_weight_decay"]:
-            param.mul_(1 - lr * group["weight_decay"])
-        else:
-            grad = with_weight_decay(grad, param, group["weight_decay"])
-        beta1, beta2 = group["betas"]
-        decay = group["momentum_decay"]
-        # The momentum of this step and of the next, which rises to beta1.
-        mu = beta1 * (1.0 - 0.5 * 0.96 ** (step * decay))
-        mu_next = beta1 * (1.0 - 0.5 * 0.96 ** ((step + 1) * decay))
-        state["mu_product"] *= mu
-        product = number(state["mu_product"], group)
-        mean = state["exp_avg"].lerp_(grad, 1 - beta1)
-        mean_square = state["exp_avg_sq"].mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-        scale = (mean_square / (1 - beta2**step)).sqrt() + group["eps"]
-        param.add_(grad / scale * (-lr * (1.0 - mu) / (1.0 - product)))
-        param.add_(mean / scale * (-lr * mu_next / (1.0 - product * mu_next)))
+        _C._nadam_step(
+            param,
+            grad,
+            state["exp_avg"],
+            state["exp_avg_sq"],
+            state["mu_product"],
+            state["step"],
+            lr=lr,
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+            momentum_decay=group["momentum_decay"],
+            decoupled_weight_decay=group["decoupled_weight_decay"],
+            capturable=stays(state, group),
+        )

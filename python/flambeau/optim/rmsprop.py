@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from flambeau import Tensor
-from flambeau.optim._plain import (
-    PlainOptimizer,
-    count,
-    new_step,
-    with_weight_decay,
-    zeros_like,
-)
+from flambeau import _C, Tensor
+from flambeau.optim._plain import PlainOptimizer, new_step, stays, zeros_like
 from flambeau.optim.optimizer import _check_common
 
 __all__ = ["RMSprop"]
@@ -64,18 +58,17 @@ class RMSprop(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        count(state, group)
-        grad = with_weight_decay(grad, param, group["weight_decay"])
-        alpha = group["alpha"]
-        mean_square = state["square_avg"].mul_(alpha).addcmul_(grad, grad, value=1 - alpha)
-        if group["centered"]:
-            mean = state["grad_avg"].lerp_(grad, 1 - alpha)
-            scale = mean_square.addcmul(mean, mean, value=-1).sqrt_()
-        else:
-            scale = mean_square.sqrt()
-        scale = scale + group["eps"]
-        if group["momentum"] > 0:
-            buffer = state["momentum_buffer"].mul_(group["momentum"]).addcdiv_(grad, scale)
-            param.add_(buffer * -lr)
-        else:
-            param.add_(grad / scale * -lr)
+        _C._rmsprop_step(
+            param,
+            grad,
+            state["square_avg"],
+            state["step"],
+            state.get("momentum_buffer"),
+            state.get("grad_avg"),
+            lr=lr,
+            alpha=group["alpha"],
+            eps=group["eps"],
+            weight_decay=group["weight_decay"],
+            momentum=group["momentum"],
+            capturable=stays(state, group),
+        )

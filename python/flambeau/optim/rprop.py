@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau
-from flambeau import Tensor
-from flambeau.optim._plain import PlainOptimizer, count, new_step, zeros_like
+from flambeau import _C, Tensor
+from flambeau.optim._plain import PlainOptimizer, new_step, stays, zeros_like
 from flambeau.optim.optimizer import _check_common, _get_value
 
 __all__ = ["Rprop"]
@@ -56,14 +56,15 @@ class Rprop(PlainOptimizer):
     def _update(
         self, param: Tensor, grad: Tensor, state: dict[str, Any], group: dict[str, Any], lr: Any
     ) -> None:
-        count(state, group)
-        shrink, grow = group["etas"]
-        smallest, largest = group["step_sizes"]
-        agreement = grad * state["prev"]
-        factor = flambeau.ones_like(grad)
-        factor = factor.masked_fill(agreement > 0, grow).masked_fill(agreement < 0, shrink)
-        step_size = state["step_size"].mul_(factor).clamp_(smallest, largest)
-        # Where the sign changed the last step went too far: do not move, and forget the gradient.
-        grad = grad.masked_fill(agreement < 0, 0)
-        param.add_(grad.sign() * -step_size)
-        state["prev"].copy_(grad)
+        _C._rprop_step(
+            param,
+            grad,
+            state["prev"],
+            state["step_size"],
+            state["step"],
+            shrink=group["etas"][0],
+            grow=group["etas"][1],
+            smallest=group["step_sizes"][0],
+            largest=group["step_sizes"][1],
+            capturable=stays(state, group),
+        )

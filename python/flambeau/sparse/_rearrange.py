@@ -32,9 +32,6 @@ def rule_transpose(x: Any, dim0: int, dim1: int) -> Any:
     return _ops._sparse_transpose(x, dim0, dim1)
 
 
-rule_swapaxes = rule_swapdims = rule_transpose
-
-
 @compressed
 def rule_t(x: Any) -> Any:
     if x.sparse_dim() > 2 or x.dense_dim() > 0:
@@ -152,14 +149,11 @@ def rule_movedim(x: Any, source: Any, destination: Any) -> Any:
     return rule_permute(x, [next(left) if d is None else d for d in order])
 
 
-rule_moveaxis = rule_movedim
-
-
 def rule_transpose_(x: Any, dim0: int = 0, dim1: int = 1) -> Any:
     return _ops._sparse_become_(x, rule_transpose(x, dim0, dim1))
 
 
-rule_swapaxes_ = rule_swapdims_ = rule_t_ = rule_transpose_
+rule_t_ = rule_transpose_
 
 
 def rule_permute(x: Any, *order_: Any, dims: Any = None) -> Any:
@@ -348,14 +342,8 @@ def rule_cat(tensors: Any, dim: int = 0) -> Any:
     return coo(_ops.cat(parts, 1), _ops.cat(values), size)
 
 
-rule_concat = rule_concatenate = rule_cat
-
-
 def rule_vstack(tensors: Any) -> Any:
     return rule_cat([rule_unsqueeze(x, 0) if x.dim() == 1 else x for x in tensors], 0)
-
-
-rule_row_stack = rule_vstack
 
 
 def rule_hstack(tensors: Any) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from flambeau import _C
-from flambeau._operators._kinds import kind_named
+from flambeau._operators._kinds import among, kind_named, names_of, replaced
 
 _ops: Any = _C
 
@@ -26,10 +26,11 @@ def rule_for(name: str) -> Callable[..., Any] | None:
     tensors, or, for a function that keeps zero, that function of the stored values."""
     from flambeau.sparse import _operations, _rearrange
 
-    for module in (_operations, _rearrange):
-        found: Callable[..., Any] | None = getattr(module, f"rule_{name.replace('.', '_')}", None)
-        if found is not None:
-            return found
+    for each in names_of(name.replace(".", "_")):
+        for module in (_operations, _rearrange):
+            found: Callable[..., Any] | None = getattr(module, f"rule_{each}", None)
+            if found is not None:
+                return found
     if kind_named(name.removesuffix("_")).has("keeps_zero"):
         return compressed(functools.partial(_operations.keep_zero, name))
     return None
@@ -50,18 +51,9 @@ def is_compressed(value: Any) -> bool:
     return is_sparse(value) and not value.is_sparse
 
 
-def _map(tree: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(tree, _C.Size):
-        return tree
-    if isinstance(tree, (list, tuple)):
-        return type(tree)(_map(item, change) for item in tree)
-    return change(tree)
-
-
 def refuse(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
     """Raises PyTorch's error for an op that has nothing for this layout."""
-    found: list[Any] = []
-    _map([*args, *kwargs.values()], lambda x: found.append(x) if is_sparse(x) else None)
+    found = [x for x in among((*args, *kwargs.values()), _C.Tensor) if is_sparse(x)]
     layout = "Sparse" if found and found[0].is_sparse else "SparseCsr"
     device = found[0].device.type.upper() if found else "CPU"
     raise NotImplementedError(
@@ -123,7 +115,8 @@ def as_autocast(*factors: Any) -> Any:
 
 def run(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
     """Calls the function for `name`, or says that there is none."""
-    _map([*args, *kwargs.values()], lambda x: _refuse_wrapped(name, x))
+    for tensor in among((*args, *kwargs.values()), _C.Tensor):
+        _refuse_wrapped(name, tensor)
     if kwargs.get("out") is not None:
         return _into(kwargs.pop("out"), name, args, kwargs)
     function = rule_for(name)
@@ -144,8 +137,8 @@ def run(name: str, args: Any, kwargs: dict[str, Any]) -> Any:
         layout = value.layout
         return _ops._sparse_to_coo(value)
 
-    args = _map(tuple(args), by_coordinates)
-    kwargs = {key: _map(value, by_coordinates) for key, value in kwargs.items()}
+    args = replaced(tuple(args), _C.Tensor, by_coordinates)
+    kwargs = {key: replaced(value, _C.Tensor, by_coordinates) for key, value in kwargs.items()}
     result = function(*args, **kwargs)
     if layout is not None and is_coo(result) and result.dim() == 2 and result.sparse_dim() == 2:
         return result.to_sparse(layout=layout)

@@ -4,9 +4,16 @@ for.
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+# Where find_package(Flambeau) and find_package(Torch) look.
+cmake_prefix_path = os.path.join(
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "share", "cmake"
+)
 
 
 def set_module(obj: Any, mod: str) -> None:

@@ -1,21 +1,25 @@
 """Counts the floating-point operations of matrix products, convolutions and attention, forward and
 backward, by module and by op.
 
-A function mode sees every call of a program. What a call multiplies is told as calls of a few ops
-(`_flop_calls.py`), each of which has a formula; the products of the backward pass
-are counted when it reaches the call's node.
+A mode sees every operator, those of backward passes too, and counts those that have a formula.
+What a few functions hide below one operator, `_flop_calls.py` tells as calls of such operators;
+what they do in a backward pass is counted when it reaches the function's node.
 """
 
 from __future__ import annotations
 
+import bisect
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import flambeau
+from flambeau import _C
 from flambeau.overrides import TorchFunctionMode
 from flambeau.utils import _flop_calls
-from flambeau.utils._flop_calls import Call, Products
+from flambeau.utils._flop_calls import Call
+from flambeau.utils._python_dispatch import TorchDispatchMode
 from flambeau.utils._pytree import tree_map
 from flambeau.utils.module_tracker import ModuleTracker
 
@@ -104,8 +108,8 @@ def conv_flop_count(x_shape: Any, w_shape: Any, out_shape: Any, transposed: bool
 
 @register_flop_formula([aten.convolution, aten._convolution])
 def conv_flop(
-    x_shape: Any, w_shape: Any, _bias: Any, _stride: Any, _padding: Any, _dilation: Any,
-    transposed: bool, *args: Any, out_shape: Any = None, **kwargs: Any,
+    x_shape: Any, w_shape: Any, _bias: Any = None, _stride: Any = 1, _padding: Any = 0,
+    _dilation: Any = 1, transposed: bool = False, *args: Any, out_shape: Any = None, **kwargs: Any,
 ) -> int:  # fmt: skip
     """Operations of a convolution."""
     return conv_flop_count(x_shape, w_shape, out_shape, transposed=transposed)
@@ -164,8 +168,22 @@ def sdpa_backward_flop(
     return 2 * heads * s_q * s_k * (3 * d_q + 2 * d_v)
 
 
-class _Watcher(TorchFunctionMode):
-    """Shows every call of a program to the counter."""
+class _Operators(TorchDispatchMode):
+    """Shows every operator to the counter."""
+
+    def __init__(self, counter: FlopCounterMode) -> None:
+        super().__init__()
+        self.counter = counter
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        out = func(*args, **kwargs)
+        self.counter._saw(func.overloadpacket, args, kwargs, out)
+        return out
+
+
+class _Functions(TorchFunctionMode):
+    """Shows the counter the functions that hide products from it."""
 
     def __init__(self, counter: FlopCounterMode) -> None:
         super().__init__()
@@ -173,15 +191,14 @@ class _Watcher(TorchFunctionMode):
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        hidden = _flop_calls.hidden_in(getattr(func, "__name__", ""))
         body = getattr(func, "__wrapped__", None)
-        name = getattr(func, "__name__", "")
-        products = _flop_calls.products_of(name)
-        if products is None and body is not None:
-            with self:  # a function in Python: what it calls is counted
+        if hidden is None and body is not None:
+            with self:  # a function in Python: what it calls may hide some
                 return body(*args, **kwargs)
         out = func(*args, **kwargs)
-        if name != "__get__":
-            self.counter._saw(name, products, args, kwargs, out)
+        if hidden is not None:
+            self.counter._saw_hidden(*hidden(out, *args, **kwargs), out)
         return out
 
 
@@ -217,42 +234,53 @@ class FlopCounterMode:
             for op, formula in (custom_mapping or {}).items()
         }
         self.flop_registry = {**flop_registry, **own}
-        # Ops beside those of products_of, which are told apart by the names of functions.
-        self._named = {str(op).rpartition(".")[2]: op for op in self.flop_registry}
         self.mod_tracker = ModuleTracker()
-        self._mode: _Watcher | None = None
+        self._modes: contextlib.ExitStack | None = None
+        # From which node on the modules were others, and which: nodes are numbered in order.
+        self._starts: list[int] = []
+        self._parents: list[frozenset[str]] = []
 
     def __enter__(self) -> FlopCounterMode:
         self.flop_counts.clear()
         self.mod_tracker.__enter__()
-        self._mode = _Watcher(self)
-        self._mode.__enter__()
+        self._modes = contextlib.ExitStack()
+        self._modes.enter_context(_Functions(self))
+        self._modes.enter_context(_Operators(self))
         return self
 
     def __exit__(self, *args: Any) -> None:
-        assert self._mode is not None
-        self._mode.__exit__(*args)
-        self._mode = None
+        assert self._modes is not None
+        self._modes.close()
+        self._modes = None
         self.mod_tracker.__exit__(*args)
         if self.display:
             print(self.get_table(self.depth))
 
-    def _saw(self, name: str, products: Products | None, args: Any, kwargs: Any, out: Any) -> None:
+    def _saw(self, op: Any, args: Any, kwargs: Any, out: Any) -> None:
+        parents = self._modules()
+        if op in self.flop_registry:
+            self._add(parents, op, self.flop_registry[op](*args, **kwargs, out_val=out))
+
+    def _modules(self) -> frozenset[str]:
+        """The modules that run; in a backward pass those whose gradient is computed too."""
         parents = frozenset(self.mod_tracker.parents)
-        if products is None:
-            op = self._named.get(name)
-            if op is not None:
-                self._add(parents, op, self.flop_registry[op](*args, **kwargs, out_val=out))
-            return
-        given = {key: value for key, value in kwargs.items() if key != "out"}
-        forward, backward = products(out, *args, **given)
+        if (node := _C._current_autograd_node()) is not None:
+            at = bisect.bisect_right(self._starts, node._sequence_nr()) - 1
+            parents |= self._parents[at] if at >= 0 else frozenset()
+        if not self._parents or self._parents[-1] != parents:
+            self._starts.append(_C._get_sequence_nr())
+            self._parents.append(parents)
+        return parents
+
+    def _saw_hidden(self, forward: list[Call], backward: list[Call], out: Any) -> None:
+        parents = self._modules()
         self._count(parents, forward)
-        first = next((t for t in _flop_calls.tensors_in(out) if t.grad_fn is not None), None)
-        if first is not None and backward:
+        first = out[0] if isinstance(out, tuple) else out
+        if backward and first.grad_fn is not None:
             first.grad_fn.register_prehook(lambda grads: self._count(parents, backward))
 
     def _count(self, parents: Iterable[str], calls: list[Call]) -> None:
-        if self._mode is None:
+        if self._modes is None:
             return  # a backward pass after the context
         for call in calls:
             op = getattr(aten, call.op)

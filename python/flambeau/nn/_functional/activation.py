@@ -170,12 +170,12 @@ def logsigmoid(input: Tensor, *, out: Tensor | None = None) -> Tensor:
 
 def tanhshrink(input: Tensor) -> Tensor:
     """x - tanh(x)."""
-    return input - input.tanh()
+    return _C._tanhshrink(input)
 
 
 def softsign(input: Tensor) -> Tensor:
     """x / (1 + |x|)."""
-    return input / (input.abs() + 1)
+    return _C._softsign(input)
 
 
 def tanh(input: Tensor) -> Tensor:
@@ -234,13 +234,7 @@ def gumbel_softmax(
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise = -_C.empty_like(logits, memory_format=_C.contiguous_format).exponential_().log()
-    soft = ((logits + noise) / tau).softmax(dim)
-    if not hard:
-        return soft
-    index = soft.max(dim, keepdim=True)[1]
-    one_hot = _C.zeros_like(logits, memory_format=_C.contiguous_format).scatter_(dim, index, 1.0)
-    return one_hot - soft.detach() + soft
+    return _C._gumbel_softmax(logits, tau, hard, dim)
 
 
 def _check_probability(p: float) -> None:

@@ -193,45 +193,6 @@ def linear_cross_entropy(
     return losses.sum() if reduction == "sum" else losses.sum() / _share(target, weight, ignored)
 
 
-def _check_groups(a: Tensor, b: Tensor, offs: Tensor | None, bias: Any, out_dtype: Any) -> None:
-    for name, matrix in (("mat_a", a), ("mat_b", b)):
-        if matrix.dtype not in (_C.float32, _C.bfloat16, _C.float16):
-            raise RuntimeError(
-                f"Expected {name} to be Float32, BFloat16 or Float16 matrix, got {matrix.dtype}"
-            )
-    if a.dtype != b.dtype:
-        raise RuntimeError(
-            f"Expected mat_a and mat_b to have the same dtype, got {a.dtype} and {b.dtype}"
-        )
-    for name, matrix in (("mat_a", a), ("mat_b", b)):
-        if matrix.dim() not in (2, 3):
-            raise RuntimeError(f"{name} has to be 2 or 3d, got shape {tuple(matrix.shape)}")
-    both_flat = a.dim() == 2 and b.dim() == 2
-    if not both_flat and a.shape[-1] != b.shape[-2]:
-        raise RuntimeError(
-            "contraction dimension of mat_a and mat_b must match, got shapes "
-            f"{tuple(a.shape)} and {tuple(b.shape)}"
-        )
-    for matrix in (a, b):
-        rows, columns = matrix.stride()[-2:]
-        step = columns if rows == 1 and matrix.shape[-1] != 1 else rows
-        if step * matrix.element_size() % 16:
-            raise RuntimeError(
-                "strides should be multiple of 16 bytes, got strides "
-                f"{matrix.stride()} of {matrix.dtype}"
-            )
-    if (offs is None) != (a.dim() == 3 and b.dim() == 3):
-        raise RuntimeError(
-            "Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d"
-        )
-    if offs is not None and (offs.dim() != 1 or offs.dtype != _C.int32):
-        raise RuntimeError(f"Offsets have to be int32 in one dimension, got {offs.dtype}")
-    if bias is not None:
-        raise RuntimeError("Bias not supported yet")
-    if out_dtype is not None and out_dtype != a.dtype:
-        raise RuntimeError("Grouped gemm output dtype must match `mat_a` dtype")
-
-
 def grouped_mm(
     mat_a: Tensor,
     mat_b: Tensor,
@@ -245,27 +206,4 @@ def grouped_mm(
     Of a matrix of 2 dimensions, group i is what stands before ``offs[i]`` along the dimension that
     is not shared (or, where both have 2, along the shared one); of one of 3, it is element i.
     """
-    _check_groups(mat_a, mat_b, offs, bias, out_dtype)
-    if offs is None:
-        if len(mat_a) != len(mat_b):
-            raise RuntimeError(f"batched dimension has to match, got {len(mat_a)}, {len(mat_b)}")
-        return _C.bmm(mat_a, mat_b)
-    ends: list[int] = offs.tolist()
-    stacked = mat_a if mat_a.dim() == 3 else mat_b if mat_b.dim() == 3 else None
-    if stacked is not None and len(stacked) != len(ends):
-        raise RuntimeError(f"matrix batch sizes have to match, got {len(stacked)}, {len(ends)}")
-    shared = mat_a.dim() == 2 and mat_b.dim() == 2
-    length = mat_a.shape[1] if shared else mat_a.shape[0] if stacked is mat_b else mat_b.shape[1]
-    spans = [
-        slice(max(0, min(start, length)), max(0, min(end, length)))
-        for start, end in zip([0, *ends[:-1]], ends, strict=True)
-    ]
-    if shared:
-        return _C.stack([_C.mm(mat_a[:, span], mat_b[span]) for span in spans])
-    if stacked is mat_b:
-        parts = [_C.mm(mat_a[span], one) for span, one in zip(spans, mat_b, strict=True)]
-        rest = mat_a.new_zeros(length - sum(len(part) for part in parts), mat_b.shape[2])
-        return _C.cat([*parts, rest])
-    parts = [_C.mm(one, mat_b[:, span]) for span, one in zip(spans, mat_a, strict=True)]
-    rest = mat_a.new_zeros(mat_a.shape[1], length - sum(part.shape[1] for part in parts))
-    return _C.cat([*parts, rest], 1)
+    return _C._grouped_mm(mat_a, mat_b, offs, bias, out_dtype)

@@ -1,14 +1,12 @@
-"""Losses. Those with an op of their own call it; the others are the formula of their definition."""
+"""Losses: what they call is an op; reductions and deprecated arguments are translated here."""
 
 from __future__ import annotations
 
-import math
 import warnings
 
 import flambeau
 from flambeau import _C
-from flambeau.nn._functional.precision import single
-from flambeau.nn._reduction import effective_reduction, get_enum, reduce_loss
+from flambeau.nn._reduction import effective_reduction, get_enum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,28 +95,7 @@ def gaussian_nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """Negative log likelihood of a Gaussian with mean ``input`` and variance ``var``."""
-    get_enum(reduction)
-    if isinstance(var, float):
-        if var < 0:
-            raise ValueError("var has negative entry/entries")
-        var = var * flambeau.ones_like(input)
-    elif (var < 0).any():
-        raise ValueError("var has negative entry/entries")
-    if var.size() != input.size():
-        if input.size()[:-1] == var.size():
-            var = var.unsqueeze(-1)
-        elif not (input.size()[:-1] == var.size()[:-1] and var.size(-1) == 1) and any(
-            own != other and other != 1
-            for own, other in zip(reversed(input.size()), reversed(var.size()), strict=False)
-        ):
-            raise ValueError("var is of incorrect size")
-    var = var.clone()
-    with flambeau.no_grad():
-        var.clamp_(min=eps)
-    loss = 0.5 * (var.log() + (input - target) ** 2 / var)
-    if full:
-        loss = loss + 0.5 * math.log(2 * math.pi)
-    return reduce_loss(loss, reduction)
+    return _C._gaussian_nll_loss(input, target, var, full, eps, get_enum(reduction))
 
 
 def kl_div(
@@ -139,10 +116,8 @@ def kl_div(
             stacklevel=2,
         )
     reduction = effective_reduction(size_average, reduce, reduction)
-    if reduction == "batchmean":
-        total = _C.kl_div(input, target, get_enum("sum"), log_target=log_target)
-        return total / input.size(0) if input.dim() > 0 else total
-    return _C.kl_div(input, target, get_enum(reduction), log_target=log_target)
+    code = 3 if reduction == "batchmean" else get_enum(reduction)
+    return _C.kl_div(input, target, code, log_target=log_target)
 
 
 def _same_size(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -159,16 +134,6 @@ def _same_size(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     return input, target
 
 
-def _weighted(loss: Tensor, weight: Tensor, reduction: str) -> Tensor:
-    """Reduces an elementwise loss with weights; the mean is the weighted mean."""
-    if weight.size() != loss.size():
-        raise ValueError("Weights and input must have the same size.")
-    loss = loss * weight
-    if reduction == "mean":
-        return loss.sum() / weight.sum()
-    return reduce_loss(loss, reduction)
-
-
 def mse_loss(
     input: Tensor,
     target: Tensor,
@@ -181,7 +146,7 @@ def mse_loss(
     reduction = effective_reduction(size_average, reduce, reduction)
     input, target = _same_size(input, target)
     if weight is not None:
-        return _weighted(_C.mse_loss(input, target, 0), weight, reduction)
+        return _C._weighted_loss(_C.mse_loss(input, target, 0), weight, get_enum(reduction))
     return _C.mse_loss(input, target, get_enum(reduction))
 
 
@@ -197,7 +162,7 @@ def l1_loss(
     reduction = effective_reduction(size_average, reduce, reduction)
     input, target = _same_size(input, target)
     if weight is not None:
-        return _weighted(_C.l1_loss(input, target, 0), weight, reduction)
+        return _C._weighted_loss(_C.l1_loss(input, target, 0), weight, get_enum(reduction))
     return _C.l1_loss(input, target, get_enum(reduction))
 
 
@@ -228,9 +193,8 @@ def huber_loss(
     input, target = _same_size(input, target)
     if weight is not None:
         # Unlike mse_loss and l1_loss, the mean here is over all elements.
-        if weight.size() != input.size():
-            raise ValueError("Weights and input must have the same size.")
-        return reduce_loss(_C.huber_loss(input, target, 0, delta) * weight, reduction)
+        losses = _C.huber_loss(input, target, 0, delta)
+        return _C._weighted_loss(losses, weight, get_enum(reduction), average=False)
     return _C.huber_loss(input, target, get_enum(reduction), delta)
 
 
@@ -283,19 +247,7 @@ def soft_margin_loss(
 ) -> Tensor:
     """log(1 + exp(-target * input)), in the dtype of the input."""
     reduction = effective_reduction(size_average, reduce, reduction)
-    input, target = single(input, target)
-    if not input.is_floating_point():
-        raise RuntimeError(
-            f"soft_margin_loss: result type Float can't be cast to the desired output type "
-            f"{input.dtype}"
-        )
-    losses = (-input * target).exp().log1p()
-    if losses.shape != input.shape:
-        raise RuntimeError(
-            f"soft_margin_loss: output with shape {list(input.shape)} doesn't match the broadcast "
-            f"shape {list(losses.shape)}"
-        )
-    return reduce_loss(losses, reduction).to(input.dtype)
+    return _C._soft_margin_loss(input, target, get_enum(reduction))
 
 
 def hinge_embedding_loss(
@@ -321,22 +273,7 @@ def multilabel_soft_margin_loss(
 ) -> Tensor:
     """The mean over classes of one-against-all logistic losses."""
     reduction = effective_reduction(size_average, reduce, reduction)
-    loss = -(target * _C.log_sigmoid(input) + (1 - target) * _C.log_sigmoid(-input))
-    if weight is not None:
-        loss = loss * weight
-    classes = input.dim() - 1  # of the input: what it is broadcast to may have more dimensions
-    return reduce_loss(loss.sum(dim=classes) / input.size(classes), reduction)
-
-
-def _check_scores(input: Tensor, op: str) -> None:
-    """Raises unless there are classes to have scores, of one row or of a batch of them."""
-    if input.device.type == "cpu" and input.dtype not in (flambeau.float32, flambeau.float64):
-        raise NotImplementedError(f'"{op}" not implemented for {input.dtype}')
-    if input.dim() > 2 or (input.dim() and input.size(-1) == 0):
-        raise RuntimeError(
-            "Expected non-empty vector or matrix with optional 0-dim batch size, but got: "
-            f"{list(input.shape)}"
-        )
+    return _C._multilabel_soft_margin_loss(input, target, weight, get_enum(reduction))
 
 
 def multi_margin_loss(
@@ -351,27 +288,7 @@ def multi_margin_loss(
 ) -> Tensor:
     """The hinge loss between the score of the target class and every other."""
     reduction = effective_reduction(size_average, reduce, reduction)
-    get_enum(reduction)  # raises for a name that is none
-    if p not in (1, 2):
-        raise ValueError("only p == 1 and p == 2 supported")
-    if weight is not None and weight.dim() != 1:
-        raise ValueError("weight must be one-dimensional")
-    (input,) = single(input)
-    _check_scores(input, "multi_margin_loss")
-    batch = input.reshape(-1, input.size(-1) if input.dim() else 1)
-    index = target.reshape(-1, 1)
-    if target.dim() > 1 or index.size(0) != batch.size(0):
-        raise RuntimeError(
-            f"multi_margin_loss: inconsistent target size, expected one class for each of "
-            f"{batch.size(0)} rows of scores, got input {tuple(input.shape)} and target "
-            f"{tuple(target.shape)}"
-        )
-    loss = (margin - batch.gather(1, index) + batch).clamp_min(0)
-    loss = loss if p == 1 else loss * loss
-    if weight is not None:
-        loss = loss * weight[index]
-    loss = loss.scatter(1, index, 0.0).sum(1) / batch.size(1)
-    return reduce_loss(loss.reshape(target.shape), reduction)
+    return _C._multi_margin_loss(input, target, p, margin, weight, get_enum(reduction))
 
 
 def cosine_embedding_loss(
@@ -439,7 +356,6 @@ def triplet_margin_with_distance_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """triplet_margin_loss with any distance."""
-    get_enum(reduction)
     if margin <= 0:
         raise ValueError(f"margin must be greater than 0, got {margin}")
     if not anchor.dim() == positive.dim() == negative.dim():
@@ -449,11 +365,9 @@ def triplet_margin_with_distance_loss(
             f"negative {negative.dim()}D inputs"
         )
     distance = _C.pairwise_distance if distance_function is None else distance_function
-    to_positive = distance(anchor, positive)
-    to_negative = distance(anchor, negative)
-    if swap:
-        to_negative = flambeau.minimum(to_negative, distance(positive, negative))
-    return reduce_loss((margin + to_positive - to_negative).clamp_min(0), reduction)
+    to_positive, to_negative = distance(anchor, positive), distance(anchor, negative)
+    between = distance(positive, negative) if swap else None
+    return _C._triplet_margin(to_positive, to_negative, between, margin, get_enum(reduction))
 
 
 def multilabel_margin_loss(
@@ -468,30 +382,7 @@ def multilabel_margin_loss(
     Targets are class indices, of which those before the first -1 count.
     """
     reduction = effective_reduction(size_average, reduce, reduction)
-    get_enum(reduction)  # raises for a name that is none
-    (input,) = single(input)
-    _check_scores(input, "multilabel_margin_loss")
-    if target.size() != input.size():
-        raise RuntimeError(
-            f"inconsistent target size: {list(target.size())} for input of size: "
-            f"{list(input.size())}"
-        )
-    if target.dtype != flambeau.int64:
-        raise RuntimeError(f"expected scalar type Long but found {target.dtype}")
-    scores = input.reshape(-1, input.size(-1) if input.dim() else 1)
-    labels = target.reshape(scores.size())
-    classes = scores.size(1)
-    # Other devices find labels out of range where they gather by them, without being waited for.
-    is_near = labels.device.type == "cpu"
-    if is_near and labels.numel() and not -1 <= int(labels.min()) <= int(labels.max()) < classes:
-        raise RuntimeError("argument #2 'target' is out of range")
-    counts = (labels >= 0).cumprod(1).bool()
-    index = labels.masked_fill(~counts, 0)
-    is_target = flambeau.zeros_like(labels).scatter_add_(1, index, counts.long()) > 0
-    margins = (1 - scores.gather(1, index).unsqueeze(2) + scores.unsqueeze(1)).clamp_min(0)
-    compared = counts.unsqueeze(2) & ~is_target.unsqueeze(1)
-    loss = margins.masked_fill(~compared, 0).sum((1, 2)) / classes
-    return reduce_loss(loss if input.dim() == 2 else loss.squeeze(0), reduction)
+    return _C._multilabel_margin_loss(input, target, get_enum(reduction))
 
 
 def ctc_loss(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import flambeau
 from flambeau import _C
-from flambeau.nn._functional.precision import single
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,20 +113,7 @@ def local_response_norm(
     input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
 ) -> Tensor:
     """Divides by a power of the mean square over ``size`` neighbouring channels."""
-    if input.dim() < 3:
-        raise ValueError(
-            f"Expected 3D or higher dimensionality input (got {input.dim()} dimensions)"
-        )
-    if input.numel() == 0:
-        return input
-    if input.dim() > 3:
-        (input,) = single(input, devices=("cpu",))
-    # Channels are pooled as rows would be; the elements of a plane lie side by side like channels.
-    square = (input * input).reshape(*input.shape[:2], 1, -1)
-    padded = _C.constant_pad_nd(square, (0, 0, 0, 0, size // 2, (size - 1) // 2))
-    mean = _C.avg_pool2d(padded.permute(0, 3, 1, 2), (size, 1), 1)
-    mean = mean.permute(0, 2, 3, 1).reshape(input.shape)
-    return input / (mean * alpha + k).pow(beta)
+    return _C._local_response_norm(input, size, alpha, beta, k)
 
 
 def normalize(
@@ -138,7 +124,4 @@ def normalize(
     out: Tensor | None = None,
 ) -> Tensor:
     """Divides by the p-norm along ``dim``, or by ``eps`` where that is larger."""
-    length = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
-    if out is None:
-        return input / length
-    return flambeau.div(input, length, out=out)
+    return _C._normalize(input, p, dim, eps, out=out)

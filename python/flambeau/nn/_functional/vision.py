@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 
 from flambeau import _C
@@ -24,10 +23,6 @@ __all__ = [
     "upsample_nearest",
 ]
 
-# Which modes blend neighbours, and the rank of the input that each needs.
-_LINEAR_MODES = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5, "lanczos": 4}
-_ANTIALIAS_MODES = ("bilinear", "bicubic", "lanczos")
-
 
 def interpolate(
     input: Tensor,
@@ -39,88 +34,24 @@ def interpolate(
     antialias: bool = False,
 ) -> Tensor:
     """Resizes the spatial dimensions of (N, C, ...) to ``size`` or by ``scale_factor``."""
-    if align_corners is not None and mode in _COPYING_MODES:
-        raise ValueError(
-            "align_corners option can only be set with the interpolating modes: "
-            "linear | bilinear | bicubic | trilinear"
-        )
-    if antialias and (mode not in _ANTIALIAS_MODES or input.dim() != 4):
-        raise ValueError(
-            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes and requires "
-            "a 4-D tensor as input"
-        )
-    if isinstance(size, (list, tuple)) and len(size) != max(input.dim() - 2, 0):
-        _target(input, size, scale_factor, recompute_scale_factor)
-    if input.dim() not in (3, 4, 5) or mode not in (*_LINEAR_MODES, *_COPYING_MODES):
-        raise NotImplementedError(
-            f"Input Error: Only 3D, 4D and 5D input Tensors supported (got {input.dim()}D) for "
-            "the modes: nearest | linear | bilinear | bicubic | trilinear | lanczos | area | "
-            f"nearest-exact (got {mode})"
-        )
-    output_size, scales = _target(input, size, scale_factor, recompute_scale_factor)
-    if mode == "lanczos" and not antialias:
-        raise ValueError("Lanczos mode requires antialias=True")
-    if mode == "lanczos" and align_corners:
-        raise ValueError("Lanczos mode does not support align_corners=True")
-    needed = _LINEAR_MODES.get(mode, input.dim())
-    if needed != input.dim():
-        raise NotImplementedError(
-            f"Got {input.dim()}D input, but {mode} mode needs {needed}D input"
-        )
-    if mode == "area":
-        pool = (_C.adaptive_avg_pool1d, _C.adaptive_avg_pool2d, _C.adaptive_avg_pool3d)
-        return pool[input.dim() - 3](input, output_size)
-    return _C._upsample(input, output_size, scales, mode, bool(align_corners), antialias)
-
-
-_COPYING_MODES = ("nearest", "nearest-exact", "area")
-
-
-def _target(
-    input: Tensor, size: Any, scale_factor: Any, recompute_scale_factor: bool | None
-) -> tuple[list[int], list[float]]:
-    """The output's spatial sizes, and the factors that coordinates are to be computed by if any."""
-    spatial = list(input.shape[2:])
-    if size is not None and scale_factor is not None:
-        raise ValueError("only one of size or scale_factor should be defined")
-    if size is not None:
-        if recompute_scale_factor:
-            raise ValueError("recompute_scale_factor is not meaningful with an explicit size.")
-        if not isinstance(size, (list, tuple)):
-            return [size] * len(spatial), []
+    rank = max(input.dim() - 2, 0)
+    if isinstance(size, (list, tuple)):
         if any(isinstance(length, (float, _C.Tensor)) for length in size):
             raise TypeError(
                 "expected size to be one of int or Tuple[int] or Tuple[int, int] or "
                 f"Tuple[int, int, int], but got size with types {[type(n) for n in size]}"
             )
-        if len(size) != len(spatial):
-            raise ValueError(
-                "Input and output must have the same number of spatial dimensions, but got input "
-                f"with spatial dimensions of {spatial} and output size of {size}. Please provide "
-                "input tensor in (N, C, d1, d2, ...,dK) format and output size in "
-                "(o1, o2, ...,oK) format."
-            )
-        return list(size), []
+    elif size is not None:
+        size = [size] * rank
     if scale_factor is None:
-        raise ValueError("either size or scale_factor should be defined")
-    if isinstance(scale_factor, (list, tuple)):
-        if len(scale_factor) != len(spatial):
-            raise ValueError(
-                "Input and scale_factor must have the same number of spatial dimensions, but got "
-                f"input with spatial dimensions of {spatial} and scale_factor of shape "
-                f"{scale_factor}. Please provide input tensor in (N, C, d1, d2, ...,dK) format "
-                "and scale_factor in (s1, s2, ...,sK) format."
-            )
-        factors = [float(factor) for factor in scale_factor]
+        scale_factor = ()
+    elif isinstance(scale_factor, (list, tuple)):
+        scale_factor = [float(factor) for factor in scale_factor]
     else:
-        factors = [float(scale_factor)] * len(spatial)
-    output = [math.floor(n * factor) for n, factor in zip(spatial, factors, strict=True)]
-    if any(abs(length) >= 1 << 63 for length in output):
-        raise RuntimeError(
-            "interpolate: value cannot be converted to type int64_t without overflow: sizes "
-            f"{spatial} times scale_factor {factors}"
-        )
-    return output, [] if recompute_scale_factor else factors
+        scale_factor = [float(scale_factor)] * rank
+    return _C._interpolate(
+        input, size, scale_factor, mode, align_corners, recompute_scale_factor, antialias
+    )
 
 
 def upsample(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import flambeau
-from flambeau import Tensor
+from flambeau import _C, Tensor
 from flambeau.nn import functional as F
 from flambeau.nn import init
 from flambeau.nn.modules.module import Module
@@ -42,15 +42,7 @@ class CrossMapLRN2d(LocalResponseNorm):
         super().__init__(size, alpha, beta, k)
 
     def forward(self, input: Tensor) -> Tensor:
-        if input.dim() != 4:
-            raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead.")
-        reach = (self.size + 1) // 2
-        square = input * input
-        around = (
-            F.pad(square, (0, 0, 0, 0, reach - 1, reach - 1)).unfold(1, 2 * reach - 1, 1).sum(-1)
-        )
-        first = F.pad(square[:, :1].expand_as(square)[:, reach:], (0, 0, 0, 0, reach, 0))
-        return input * (self.k + self.alpha / self.size * (around + first)).pow(-self.beta)
+        return _C._cross_map_lrn2d(input, self.size, self.alpha, self.beta, self.k)
 
 
 def _shape_tuple(normalized_shape: Any) -> tuple[int, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import flambeau
-from flambeau import Tensor
+from flambeau import _C, Tensor
 
 __all__ = [
     "PackedSequence",
@@ -132,11 +132,6 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     )
 
 
-def _running(lengths: Tensor, steps: int) -> Tensor:
-    """(steps, batch): whether a sequence still runs at a step."""
-    return flambeau.arange(steps).unsqueeze(1) < lengths.unsqueeze(0)
-
-
 def pack_padded_sequence(
     input: Tensor,
     lengths: Tensor | Sequence[int],
@@ -153,38 +148,8 @@ def pack_padded_sequence(
         counts, sorted_indices = flambeau.sort(counts, descending=True)
         sorted_indices = sorted_indices.to(input.device)
         input = input.index_select(0 if batch_first else 1, sorted_indices)
-    steps_first = input.transpose(0, 1) if batch_first else input
-    _check_lengths(counts, steps_first)
-    used = _running(counts, int(counts[0]))
-    data = steps_first[: used.size(0)][used.to(input.device)]
-    return PackedSequence(data, used.sum(1), sorted_indices, None)
-
-
-def _check_lengths(lengths: Tensor, steps_first: Tensor) -> None:
-    batch = steps_first.size(1)
-    if steps_first.numel() == 0:
-        raise RuntimeError("Cannot pack empty tensors.")
-    if lengths.numel() != batch:
-        raise RuntimeError(
-            "Expected `len(lengths)` to be equal to batch_size, but got "
-            f"{lengths.numel()} (batch_size={batch})"
-        )
-    if bool((lengths <= 0).any()):
-        raise RuntimeError(
-            "Length of all samples has to be greater than 0, but found an element in 'lengths' "
-            "that is <= 0"
-        )
-    if bool((lengths[1:] > lengths[:-1]).any()):
-        raise RuntimeError(
-            "`lengths` array must be sorted in decreasing order when `enforce_sorted` is True. "
-            "You can pass `enforce_sorted=False` to pack_padded_sequence and/or pack_sequence to "
-            "sidestep this requirement if you do not need ONNX exportability."
-        )
-    if int(lengths[0]) > steps_first.size(0):
-        raise RuntimeError(
-            f"Expected lengths of at most {steps_first.size(0)}, the number of steps in the "
-            f"input, but got {int(lengths[0])}"
-        )
+    data, batch_sizes = _C._pack_padded_sequence(input, counts, batch_first)
+    return PackedSequence(data, batch_sizes, sorted_indices, None)
 
 
 def pad_packed_sequence(
@@ -195,26 +160,9 @@ def pad_packed_sequence(
 ) -> tuple[Tensor, Tensor]:
     """The padded batch, in the order before packing, and the lengths of its sequences."""
     data, batch_sizes, _, unsorted_indices = sequence
-    if batch_sizes.numel() == 0:
-        raise RuntimeError("pad_packed_sequence: the packed sequence has no steps")
-    steps, batch = batch_sizes.size(0), int(batch_sizes[0])
-    if total_length is not None:
-        if total_length < steps:
-            raise ValueError(
-                "Expected total_length to be at least the length of the longest sequence in "
-                f"input, but got total_length={total_length} and max sequence length being {steps}"
-            )
-        steps = total_length
-    used = flambeau.arange(batch).unsqueeze(0) < batch_sizes.unsqueeze(1)
-    lengths = used.sum(0)
-    missing = steps - used.size(0)
-    if missing:
-        used = flambeau.cat([used, flambeau.zeros((missing, batch), dtype=flambeau.bool)])
-    padded = flambeau.full(
-        (steps, batch, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device
-    ).index_put((used.to(data.device),), data)
-    if batch_first:
-        padded = padded.transpose(0, 1)
+    padded, lengths = _C._pad_packed_sequence(
+        data, batch_sizes, batch_first, padding_value, -1 if total_length is None else total_length
+    )
     if unsorted_indices is not None:
         padded = padded.index_select(0 if batch_first else 1, unsorted_indices)
         lengths = lengths[unsorted_indices.cpu()]
@@ -237,30 +185,13 @@ def pad_sequence(
         )
     else:
         sequences = list(sequences)
-    if not sequences:
-        raise RuntimeError("received an empty list of sequences")
     for place, sequence in enumerate(sequences):
         if not isinstance(sequence, Tensor):
             raise TypeError(
                 f"expected Tensor as element {place} in argument 0, but got "
                 f"{type(sequence).__name__}"
             )
-    if padding_side not in ("left", "right"):
-        raise RuntimeError(
-            f"Expected padding_side to be one of left or right, but got {padding_side}."
-        )
-    if sequences[0].dim() == 0:
-        raise RuntimeError("pad_sequence: expected sequences, but the first one has no dimensions")
-    longest = max(sequence.size(0) for sequence in sequences)
-    trailing = sequences[0].shape[1:]
-    shape = (len(sequences), longest) if batch_first else (longest, len(sequences))
-    padded = sequences[0].new_full((*shape, *trailing), padding_value)
-    rows = padded if batch_first else padded.transpose(0, 1)
-    for place, sequence in enumerate(sequences):
-        length = sequence.size(0)
-        start = 0 if padding_side == "right" else longest - length
-        rows[place, start : start + length] = sequence
-    return padded
+    return _C._pad_sequence(sequences, batch_first, padding_value, padding_side)
 
 
 def unpad_sequence(
