@@ -1,17 +1,17 @@
-// What the printed calls of all ops in all forms are written with (flambeau/api/print/tests.cpp).
+// What the printed calls of all ops in all forms are written with (tools/header/tests.cpp).
 #pragma once
 
 #include <tuple>
 #include <vector>
 
-#include "flambeau/api/print/samples.h"
 #include "flambeau/torch.h"
+#include "tools/header/samples.h"
 
 namespace flambeau::forms {
 
 using namespace print;
 using namespace torch;
-using torch::Tensor;
+using torch::Device, torch::Generator, torch::Scalar, torch::Storage, torch::Tensor;
 
 struct Call {
   const char* name;
@@ -42,7 +42,7 @@ class Results {
   [[nodiscard]] const std::string& text() const { return text_; }
   // Empty tensors that may be given as out= for these.
   [[nodiscard]] Tensor out(size_t i) const {
-    return make_tensor({0}, tensors_.at(i).dtype(), Device());
+    return make_tensor({0}, tensors_.at(i).dtype(), flambeau::Device());
   }
   [[nodiscard]] std::vector<Tensor> outs() const {
     std::vector<Tensor> made;

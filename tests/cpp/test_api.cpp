@@ -55,6 +55,9 @@ TEST(Api, GivesSeveralResultsAsTupleOrList) {
   const auto [values, indices] = torch::max(count({2, 3}), 1);
   EXPECT_EQ(values[1].item<float>(), 5);
   EXPECT_EQ(indices.dtype(), DType::int64);
+  const auto [deviation, mean] = torch::std_mean(count({5}));
+  EXPECT_EQ(deviation.square().item<float>(), 2.5f);
+  EXPECT_EQ(mean.item<float>(), 2);
   const std::vector<Tensor> chunks = count({5}).chunk(2);
   ASSERT_EQ(chunks.size(), 2u);
   EXPECT_EQ(chunks[1].numel(), 2);
@@ -115,10 +118,11 @@ TEST(Api, TakesNothingWhereTensorsMayBeAbsent) {
 }
 
 TEST(Api, RejectsUndefinedTensors) {
-  EXPECT_THROW(torch::relu(Tensor()), TypeError);
-  EXPECT_THROW(torch::add(Tensor(), 1), TypeError);
-  EXPECT_THROW(torch::add(torch::ones({1}), Tensor()), TypeError);
-  EXPECT_THROW(torch::add_out(Tensor(), torch::ones({1}), 1), TypeError);
+  const char* words = "Expected a proper Tensor but got None";
+  EXPECT_ERROR(torch::relu(Tensor()), RuntimeError, words);
+  EXPECT_ERROR(torch::add(Tensor(), 1), RuntimeError, words);
+  EXPECT_ERROR(torch::add(torch::ones({1}), Tensor()), RuntimeError, words);
+  EXPECT_ERROR(torch::add_out(Tensor(), torch::ones({1}), 1), RuntimeError, words);
 }
 
 TEST(Api, RejectsAHeaderOfAnotherLibrary) {

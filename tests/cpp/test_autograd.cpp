@@ -66,7 +66,7 @@ TEST(Autograd, KeepsTheGraphWhenAsked) {
 TEST(Autograd, DifferentiatesGradients) {
   const Tensor x = wanted({3});
   (x * x * x).sum().backward({}, {}, true);
-  const Tensor first = x.grad();
+  const Tensor& first = x.grad();
   EXPECT_TRUE(first.requires_grad());
   const std::vector<flambeau::Tensor> second =
       run_backward({gradient_edge(first)}, {torch::ones({3})}, {gradient_edge(x)},

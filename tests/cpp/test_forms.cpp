@@ -9,7 +9,7 @@
 namespace flambeau::forms {
 
 void seed() {
-  const GeneratorPtr& generator = default_generator(Device());
+  const GeneratorPtr& generator = default_generator(flambeau::Device());
   const std::lock_guard lock(generator->mutex());
   generator->manual_seed(1);
 }

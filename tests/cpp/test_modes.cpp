@@ -226,17 +226,17 @@ TEST(Random, DrawsThePublishedUniformNumbers) {
 }
 
 TEST(Random, GivesEachGeneratorAStreamOfItsOwn) {
-  CpuGenerator a(1), b(1);
-  const Tensor first = torch::rand({4}, {}, &a);
+  const torch::Generator a = torch::make_generator<torch::CPUGeneratorImpl>(1), b = a.clone();
+  const Tensor first = torch::rand({4}, a);
   torch::manual_seed(5);
-  EXPECT_TRUE(torch::rand({4}, {}, &b).equal(first));
-  EXPECT_FALSE(torch::rand({4}, {}, &b).equal(first));
+  EXPECT_TRUE(torch::rand({4}, b).equal(first));
+  EXPECT_FALSE(torch::rand({4}, b).equal(first));
 }
 
 TEST(Random, DrawsInPlaceAndIntoOut) {
-  CpuGenerator a(1), b(1);
-  const Tensor x = torch::empty({4}).uniform_(0, 1, &a), out = torch::empty({0});
-  torch::rand_out(out, {4}, {}, &b);
+  const torch::Generator a = torch::make_generator<torch::CPUGeneratorImpl>(1), b = a.clone();
+  const Tensor x = torch::empty({4}).uniform_(0, 1, a), out = torch::empty({0});
+  torch::rand_out(out, {4}, b);
   EXPECT_TRUE(out.equal(x));
 }
 

@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 COPY = ROOT / "build" / "adding_an_op"
-FOLDERS = ("flambeau", "python", "cmake", "tests/ops")
+FOLDERS = ("flambeau", "python", "cmake", "tools/header", "tests/ops")
 FILES = ("CMakeLists.txt", "CMakePresets.json", "pyproject.toml", "tests/conftest.py")
 BLOCK = re.compile(r"^```(?:cpp|python)\n(?://|#) ([\w/]+\.(?:def|py))\n(.*?)^```$", re.M | re.S)
 
@@ -48,9 +48,11 @@ def sources() -> dict[Path, bytes]:
     """Every file that building and testing an op needs, by its path from the root."""
     paths = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
     paths += [ROOT / name for name in FILES]
-    printed = ROOT / "python" / "flambeau" / "include"
+    made = {ROOT / "python" / "flambeau" / name for name in ("include", "share")}
     kept = [
-        path for path in paths if path.suffix not in (".so", ".pyc") and printed not in path.parents
+        path
+        for path in paths
+        if path.suffix not in (".so", ".pyc") and made.isdisjoint(path.parents)
     ]
     return {path.relative_to(ROOT): path.read_bytes() for path in kept}
 

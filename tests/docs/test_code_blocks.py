@@ -44,6 +44,7 @@ def test_the_code_blocks_of_a_page_run(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
     names: dict[str, object] = {"__name__": "documentation"}
     for block in python_blocks(page):
         if ">>>" in block.code:

@@ -96,6 +96,8 @@ def test_an_elementwise_op_writes_in_place(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in NAMES if "out" in _C._properties(name)])
 def test_an_elementwise_op_writes_into_out(name: str) -> None:
     for function, sample in samples_of(name):
+        if name == "where" and not all(isinstance(x, torch.Tensor) for x in sample.args):
+            continue  # of numbers it takes no out=, as in PyTorch
         wanted = call(function, sample, lambda x: x)
         if isinstance(wanted, tuple):
             outs = tuple(map(torch.empty_like, wanted))

@@ -201,3 +201,74 @@ def test_functions_without_a_form_with_out_refuse_it(name: str) -> None:
 
 def test_an_overload_with_out_is_found_behind_one_without() -> None:
     assert torch.prod(X, 1, out=torch.empty(2)).shape == (2,)
+
+
+# What becomes of the history of inputs, by class of op.
+RECORDED: dict[str, Callable[..., Any]] = {
+    "quantile": lambda x, out: torch.quantile(x, 0.5, 1, out=out),
+    "linalg.norm": lambda x, out: torch.linalg.norm(x, dim=1, out=out),
+    "tensordot": lambda x, out: torch.tensordot(x, X[0], dims=([1], [0]), out=out),
+}
+FAILING: dict[str, Callable[..., Any]] = {
+    "softmax": lambda x, out: torch.softmax(x, 1, out=out),
+    "conj_physical": lambda x, out: torch.conj_physical(x, out=out),
+    "floor_divide": lambda x, out: torch.floor_divide(x, 2.0, out=out),
+    "t_copy": lambda x, out: torch.t_copy(x, out=out),
+}
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_some_record_their_steps_into_out(name: str) -> None:
+    x, out = X.clone().requires_grad_(), torch.zeros(2)
+    RECORDED[name](x, out)
+    assert out.grad_fn.name() == "torch::autograd::CopyBackwards"
+    plain = X.clone().requires_grad_()
+    want = torch.autograd.grad(RECORDED[name](plain, None).sum(), plain)[0]
+    torch.testing.assert_close(torch.autograd.grad(out.sum(), x)[0], want)
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_some_give_out_a_history_without_a_derivative(name: str) -> None:
+    x, out = (
+        X.clone().requires_grad_(),
+        torch.zeros(3, 2) if name == "t_copy" else torch.zeros(2, 3),
+    )
+    FAILING[name](x, out)
+    assert torch.equal(out, FAILING[name](X, None))
+    assert out.requires_grad
+    assert out.grad_fn.name() == "torch::autograd::NotImplemented"
+    with pytest.raises(RuntimeError, match="not implemented"):
+        out.sum().backward()
+
+
+def test_ops_without_a_derivative_drop_the_history() -> None:
+    x, out = X.clone().requires_grad_(), torch.zeros(4)
+    assert not torch.histc(x, 4, out=out).requires_grad
+    assert not torch.special.airy_ai(x, out=torch.zeros(2, 3)).requires_grad
+    with pytest.raises(RuntimeError, match="automatic differentiation"):
+        torch.exp(x, out=torch.zeros(2, 3))
+
+
+def test_a_reduction_into_an_expanded_out_reduces_further() -> None:
+    def one(*sizes: int, dtype: Any = torch.float32) -> Any:
+        return torch.zeros((1,) * len(sizes), dtype=dtype).expand(sizes)
+
+    assert torch.sum(X, 1, out=one(2)).tolist() == [6.0, 6.0]
+    assert torch.sum(X, 0, out=one(3)).tolist() == [6.0] * 3
+    assert torch.prod(X, 1, out=one(2)).tolist() == [18.0, 18.0]
+    assert torch.amax(X, 1, out=one(2)).tolist() == [4.0, 4.0]
+    assert torch.amin(X, 1, keepdim=True, out=one(2, 1)).tolist() == [[-2.0], [-2.0]]
+    assert torch.all(X > -2, 1, out=one(2, dtype=torch.bool)).tolist() == [False, False]
+    assert torch.norm(X, 1, 1, out=one(2)).tolist() == [12.0, 12.0]
+    assert torch.full((3,), 2.0, out=one(3)).tolist() == [2.0] * 3
+    values, _ = torch.cummax(X, 1, out=(one(2, 3), one(2, 3, dtype=torch.int64)))
+    assert values.tolist() == [[4.0] * 3] * 2
+    with pytest.raises(RuntimeError, match="more than one element"):
+        torch.mean(X, 1, out=one(2))
+
+
+def test_bounds_that_are_tensors_let_out_be_wider() -> None:
+    out = torch.zeros(2, 3, dtype=torch.float64)
+    assert torch.equal(torch.clamp(X, X - 1, X - 0.5, out=out), (X - 0.5).double())
+    with pytest.raises(RuntimeError, match="dtype"):
+        torch.clamp(X, 0, 1, out=out)

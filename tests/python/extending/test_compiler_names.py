@@ -43,7 +43,7 @@ def test_torchscript_files_are_not_written(tmp_path):
     with pytest.raises(FileNotFoundError):
         torch.jit.load(tmp_path / "model.pt")
     (tmp_path / "model.pt").write_bytes(b"")
-    with pytest.raises(RuntimeError, match="not a zip file"):
+    with pytest.raises(RuntimeError, match="not a ZIP archive"):
         torch.jit.load(tmp_path / "model.pt")
     torch.save({"a": torch.ones(1)}, tmp_path / "weights.pt")
     with pytest.raises(RuntimeError, match=r"failed locating file constants\.pkl"):

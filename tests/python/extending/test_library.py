@@ -199,3 +199,25 @@ def test_an_operator_around_a_triton_kernel_refuses_only_when_the_kernel_runs() 
     assert torch.ops.flambeau_test.triton_add(torch.ones(1)).tolist() == [2]
     with pytest.raises(NotImplementedError, match="does not run Triton kernels"):
         add(torch.ones(2), True)
+
+
+def test_a_rule_is_told_which_arguments_want_a_gradient():
+    seen = []
+
+    @custom_op("flambeau_test::picky", mutates_args=())
+    def picky(xs: list[Tensor], y: Tensor, scale: float) -> Tensor:
+        return xs[0] * xs[1] * y * scale
+
+    def setup(ctx, inputs, output):
+        seen.append(ctx.needs_input_grad)
+        ctx.mark = "kept"
+
+    def backward(ctx, grad):
+        assert ctx.mark == "kept" and ctx.needs_input_grad == seen[0]
+        return [None, grad], None, None
+
+    picky.register_autograd(backward, setup_context=setup)
+    x = torch.ones(2, requires_grad=True)
+    picky([torch.ones(2), x], torch.ones(2), 2.0).sum().backward()
+    assert seen == [([False, True], False, False)]
+    assert torch.equal(x.grad, torch.ones(2))

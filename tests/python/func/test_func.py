@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -327,3 +328,62 @@ def test_functions_of_tangents_may_write_into_their_arguments():
 def test_vjp_wants_results_that_have_a_derivative() -> None:
     with pytest.raises(RuntimeError, match="must be floating-point or complex Tensors"):
         torch.func.vjp(lambda t: tuple(t.max(0)), torch.randn(3))
+
+
+def test_vmap_of_backward_runs_it_once() -> None:
+    """Products with a Jacobian, for many vectors at once, make one pass through the graph."""
+    passes = 0
+
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x * 2
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            nonlocal passes
+            passes += 1
+            return g * 2
+
+    w = torch.randn(3, 4, requires_grad=True)
+    y = Twice.apply(w).tanh()
+    rows = torch.randn(5, 3, 4)
+    found = torch.autograd.grad(y, w, rows, is_grads_batched=True, retain_graph=True)[0]
+    assert passes == 1
+    want = [torch.autograd.grad(y, w, row, retain_graph=True)[0] for row in rows]
+    torch.testing.assert_close(found, torch.stack(want))
+    passes = 0
+    again = torch.vmap(lambda row: torch.autograd.grad(y, w, row, retain_graph=True)[0])(rows)
+    assert passes == 1
+    torch.testing.assert_close(again, found)
+
+
+def test_vmap_of_a_vjp_gives_the_rows_of_the_jacobian() -> None:
+    x = torch.randn(4, 3)
+
+    def function(x: Any) -> Any:
+        return torch.softmax(x, 1).sum(0)
+
+    _, products = torch.func.vjp(function, x)
+    (rows,) = torch.vmap(products)(torch.eye(3))
+    torch.testing.assert_close(rows, torch.func.jacrev(function)(x))
+    torch.testing.assert_close(rows, torch.func.jacrev(function, chunk_size=2)(x))
+    torch.testing.assert_close(rows, torch.func.jacfwd(function)(x))
+
+
+def test_backward_for_many_rows_falls_back_to_one_a_time() -> None:
+    """A step that looks at values cannot take all samples at once."""
+
+    class Looks(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Any) -> Any:
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx: Any, g: Any) -> Any:
+            return g * 2 if g.sum().item() > 0 else g
+
+    x = torch.ones(2, requires_grad=True)
+    rows = torch.tensor([[1.0, 1.0], [-1.0, -1.0]])
+    found = torch.autograd.grad(Looks.apply(x), x, rows, is_grads_batched=True)[0]
+    assert found.tolist() == [[2.0, 2.0], [-1.0, -1.0]]

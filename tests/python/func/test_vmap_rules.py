@@ -36,7 +36,11 @@ WITH_ARGUMENTS: dict[str, Callable[..., Any]] = {
     "addcmul": lambda a: torch.addcmul(a, a, ROW, value=2),
     "addcdiv": lambda a: torch.addcdiv(ROW, a, a + 1),
     "where": lambda a: torch.where(a > 0.5, a, ROW) + torch.where(a > 0.5, a[0], 2.0),
-    "masked_fill": lambda a: a.masked_fill(a > 0.5, 3.0),
+    "masked_fill": lambda a: (
+        a.masked_fill(a > 0.5, 3.0)
+        + a.masked_fill(a < 0.3, a.sum())
+        + a.clone().masked_fill_(a < 0.3, a.sum())
+    ),
     "threshold": lambda a: F.threshold(a, 0.4, 0.1),
     "hardtanh": lambda a: F.hardtanh(a, -0.5, 0.5),
     "leaky_relu": lambda a: F.leaky_relu(a - 0.5, 0.2),

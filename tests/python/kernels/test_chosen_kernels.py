@@ -12,11 +12,12 @@ from flambeau import Tensor
 
 
 def mode_of(row: list[float]) -> tuple[float, int]:
-    """The least of the most frequent numbers and its last place; NaNs are all different."""
+    """The least of the most frequent numbers and its last place; a NaN equals nothing, and is the
+    most frequent where it comes first and nothing comes twice."""
     nans = [i for i, x in enumerate(row) if x != x]
     counts = {x: row.count(x) for x in row if x == x}
     most = max(counts.values(), default=0)
-    if most <= 1 and nans:
+    if most == 0 or (most == 1 and nans and nans[0] == 0):
         return math.nan, nans[0]
     best = min(x for x, count in counts.items() if count == most)
     return best, max(i for i, x in enumerate(row) if x == best)

@@ -10,6 +10,7 @@ import pytest
 import flambeau as torch
 from flambeau import nn
 from flambeau.nn import init
+from flambeau.utils._python_dispatch import TorchDispatchMode
 
 
 def spread(tensor: torch.Tensor) -> tuple[float, float, float]:
@@ -115,3 +116,31 @@ def test_mistakes() -> None:
         nn.Linear(0, 3)
     with pytest.warns(FutureWarning, match="now deprecated in favor of"):
         init.normal(torch.empty(3))
+
+
+def test_modes_and_vmap_see_the_draw_that_an_initialization_is_made_of() -> None:
+    class Names(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            seen.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    seen: list[str] = []
+    with Names():
+        init.xavier_uniform_(torch.empty(3, 4))
+        init.eye_(torch.empty(2, 2))
+    assert "aten.uniform_.default" in seen and "aten.diagonal.default" in seen
+    weights = torch.empty(5, 3, 4)
+    drawn = torch.vmap(lambda w: init.kaiming_normal_(w.clone()), randomness="different")(weights)
+    assert drawn.shape == weights.shape and not torch.equal(drawn[0], drawn[1])
+
+
+def test_division_by_zero() -> None:
+    for fill in (
+        lambda: init.trunc_normal_(torch.empty(3), std=0.0),
+        lambda: init.xavier_normal_(torch.empty(0, 0)),
+        lambda: init.dirac_(torch.empty(2, 2, 2), 0),
+    ):
+        with pytest.raises(ZeroDivisionError):
+            fill()

@@ -52,6 +52,13 @@ def test_scaled_sums_and_zero_dimensional_tensors() -> None:
         torch._foreach_add(two(), torch.ones(1))
 
 
+def test_the_larger_in_place() -> None:
+    tensors = two()
+    torch._foreach_maximum_(tensors, 0.5)
+    torch._foreach_minimum_(tensors, [torch.tensor(0.5), torch.tensor(0.6)])
+    assert [x.flatten().tolist() for x in tensors] == [[0.5, 0.5], [pytest.approx(0.6)]]
+
+
 def test_fused_forms() -> None:
     ones = [torch.ones(2), torch.ones(1, 1)]
     assert torch._foreach_addcmul(two(), ones, ones, 2)[1].item() == 2.75

@@ -357,3 +357,48 @@ def test_strided_tensors_take_what_the_registry_says(strided):
     assert_components(strided.mT, [x.mT for x in components])
     with pytest.raises(RuntimeError, match="last dimension"):
         strided.sum(1)
+
+
+@pytest.mark.parametrize(
+    ("change", "shape"),
+    [
+        (lambda x: x.movedim(3, 1), (3, None, 4)),
+        (lambda x: x.permute(0, 3, 1, 2), (3, None, 4)),
+        (lambda x: x.swapdims(1, 2), (4, None, 3)),
+        (lambda x: x[..., None, 0], (None, 4, 1)),
+        (lambda x: x[:, :, 1:3], (None, 2, 3)),
+        (lambda x: torch.diagonal(x, 0, 2, 3), (None, 3)),
+        (lambda x: x.unflatten(2, (2, 2)), (None, 2, 2, 3)),
+        (lambda x: torch.stack([x, x], 1), (2, None, 4, 3)),
+        (lambda x: x.split(3, 2)[1], (None, 1, 3)),
+    ],
+)
+def test_shapes_of_jagged_tensors_change_as_those_of_components(change, shape):
+    parts = [torch.randn(n, 4, 3) for n in (2, 5)]
+    found = change(torch.nested.as_nested_tensor(parts, layout=torch.jagged))
+    assert found._ragged_idx == 1 + shape.index(None)
+    for part, got in zip(parts, found.unbind(), strict=True):
+        assert got.shape == tuple(len(part) if size is None else size for size in shape)
+        assert torch.equal(got, change(part[None])[0])
+
+
+def test_neither_the_batch_nor_the_ragged_dimension_is_cut():
+    jagged = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(1, 3)], layout=torch.jagged)
+    for change, kind, where in (
+        (lambda x: x.transpose(0, 1), ValueError, "dim=0"),
+        (lambda x: x.unsqueeze(0), RuntimeError, "dim=0"),
+        (lambda x: x[1:], RuntimeError, "dim=0"),
+        (lambda x: x[:, 1:], RuntimeError, "the ragged dim"),
+        (lambda x: torch.cat([x, x], 1), RuntimeError, "the ragged dim"),
+        (lambda x: x.flatten(1, 2), RuntimeError, "the ragged dim"),
+    ):
+        with pytest.raises(kind, match=f"not supported for NestedTensor on {where}"):
+            change(jagged)
+
+
+@pytest.mark.parametrize("layout", [torch.jagged, torch.strided])
+@pytest.mark.parametrize("function", [F.softsign, F.tanhshrink, lambda x: F.softmin(x, -1)])
+def test_activations_that_are_compositions_take_components(layout, function):
+    found = function(torch.nested.nested_tensor(parts(), layout=layout))
+    for part, got in zip(parts(), found.unbind(), strict=True):
+        assert torch.allclose(got, function(part))

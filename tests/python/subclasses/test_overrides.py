@@ -205,3 +205,12 @@ def test_the_bool_of_a_tensor_is_no_tensor() -> None:
 def test_a_tensor_points_at_itself() -> None:
     x = torch.arange(64.0).reshape(2, 2, 2, 2, 2, 2)
     assert x.set_(x).sum() == 2016 and x.is_contiguous()
+
+
+def test_rules_go_by_the_op_whose_alias_is_called() -> None:
+    from flambeau._operators._kinds import names_of
+
+    assert names_of("swapdims")[1] == "transpose"
+    assert names_of("concatenate")[1] == "cat"
+    assert names_of("add")[1] == "add"
+    assert names_of("adaptive_avg_pool2d")[2] == "adaptive_avg_pool"

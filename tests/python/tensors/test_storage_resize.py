@@ -71,3 +71,22 @@ def test_memory_that_others_know_is_not_resized():
         x.untyped_storage().resize_(0)
     assert array.tolist() == [0, 1, 2, 3]
     assert not torch.from_numpy(np.zeros(3)).untyped_storage().resizable()
+
+
+def test_a_view_of_what_is_gone_from_the_storage_is_refused() -> None:
+    whole = torch.arange(10.0)
+    behind = whole[5:]
+    whole.untyped_storage().resize_(16)
+    for take in (
+        lambda: behind[1:3],
+        lambda: behind[0],
+        lambda: behind.unsqueeze(0),
+        lambda: behind.expand(2, 5),
+        lambda: behind.split(2),
+        lambda: whole[5:6],
+    ):
+        with pytest.raises(RuntimeError, match=r"setStorage: .* are out of bounds for storage"):
+            take()
+    assert whole[:4].tolist() == [0, 1, 2, 3]
+    assert whole[:2].view(torch.int32).shape == (2,)
+    assert torch.zeros(0, 3)[:, 2].shape == (0,)  # nothing of it lies anywhere

@@ -50,3 +50,46 @@ def test_writes_through_views_count_once() -> None:
     assert x._version == 2
     torch.cat([X, X], out=(out := torch.empty(4, 3)))
     assert out._version == 1
+
+
+def test_some_results_count_how_they_were_written() -> None:
+    # Where PyTorch's function works in place on what it gives back, programs see it.
+    assert torch.quantile(X, 0.5)._version == 2
+    assert torch.quantile(X, torch.tensor([0.2, 0.7]), 0)._version == 4
+    assert torch.nanquantile(X, 0.5, interpolation="lower")._version == 1
+    assert torch.isclose(X, X)._version == 1
+    assert torch.isclose(X, X, equal_nan=True)._version == 2
+    assert torch.nn.functional.one_hot(INDEX)._version == 2
+    assert X.unique(return_inverse=True)[1]._version == 0
+
+
+def test_two_steps_of_one_write_count_once() -> None:
+    x = torch.ones(2, 2)
+    x.scatter_reduce_(0, INDEX[:, None], x.clone(), "amax", include_self=False)
+    assert x._version == 1
+    z = torch.ones(2, dtype=torch.complex64)
+    z.conj().imag.add_(1)
+    assert z._version == 1
+    assert torch.ones(2).apply_(lambda v: v + 1)._version == 0
+    assert torch.tensor(True).cumprod_(0)._version == 1
+
+
+def test_writes_to_inference_tensors_are_done_before_they_are_refused() -> None:
+    with torch.inference_mode():
+        x = torch.ones(2)
+    for write in (lambda: x.add_(1), lambda: x.mul_(2), lambda: x.copy_(torch.zeros(2))):
+        before = x.clone()
+        with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+            write()
+        assert not torch.equal(x, before)
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        torch.add(torch.ones(3), 1, out=x)
+    assert x.shape == (3,)
+
+
+def test_data_brings_the_mark_of_inference_along() -> None:
+    x = torch.zeros(1, 3)
+    with torch.inference_mode():
+        x.data = torch.ones(1, 3)
+    assert x.is_inference() and x._version == 0
+    assert x.add_(1)._version == 1

@@ -122,3 +122,16 @@ def test_too_many_parts_are_refused_before_memory_is() -> None:
     ):
         with pytest.raises(RuntimeError, match="cannot create"):
             call()
+
+
+def test_as_strided_scatter_writes_to_the_memory_of_a_copy() -> None:
+    """The window is one on the storage, in whatever order the elements lie there."""
+    src = torch.ones(2, 2)
+    transposed = torch.arange(9.0).reshape(3, 3).t()
+    found = torch.as_strided_scatter(transposed, src, (2, 2), (1, 2))
+    assert found.stride() == (1, 3)
+    assert found.tolist() == [[1, 1, 6], [1, 4, 7], [1, 5, 8]]
+    gaps = torch.zeros(3, 6)[:, ::2]
+    found = torch.as_strided_scatter(gaps, src, (2, 2), (1, 2))
+    assert found.stride() == (6, 2)
+    assert found.tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 0]]

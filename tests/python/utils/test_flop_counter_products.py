@@ -10,6 +10,7 @@ import pytest
 import flambeau as torch
 from flambeau import nn
 from flambeau.nn import functional as F
+from flambeau.utils.checkpoint import checkpoint
 from flambeau.utils.flop_counter import FlopCounterMode, flop_registry, register_flop_formula
 from flambeau.utils.module_tracker import ModuleTracker
 
@@ -28,6 +29,14 @@ CASES: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
     "matmul": (lambda: numbers(2, 3, 4) @ numbers(4, 5), {"aten.mm": 720}),
     "batches": (lambda: numbers(3, 1, 3, 4) @ numbers(2, 4, 5), {"aten.bmm": 2160}),
     "vector": (lambda: numbers(3, 4) @ numbers(4), {}),
+    "a matrix by a batch": (lambda: numbers(2, 3) @ numbers(5, 3, 4), {"aten.mm": 720}),
+    "a batch by a vector": (lambda: numbers(5, 2, 3) @ numbers(3), {}),
+    "powers": (lambda: torch.linalg.matrix_power(numbers(3, 3), 3), {"aten.mm": 324}),
+    "inner": (lambda: torch.inner(numbers(2, 3), numbers(4, 3)), {"aten.mm": 144}),
+    "linear of a vector": (
+        lambda: F.linear(numbers(3), numbers(4, 3), numbers(4)),
+        {"aten.addmm": 24, "aten.mm": 48},
+    ),
     "linear": (
         lambda: F.linear(numbers(2, 3, 4), numbers(5, 4), numbers(5)),
         {"aten.addmm": 240, "aten.mm": 480},
@@ -61,6 +70,10 @@ CASES: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
         lambda: F.conv2d(numbers(2, 4, 10, 9), numbers(6, 2, 3, 3), None, 2, 1, groups=2),
         {"aten.convolution": 10800, "aten.convolution_backward": 32400},
     ),
+    "same size": (
+        lambda: F.conv2d(torch.randn(2, 4, 5, 5), numbers(6, 4, 3, 3), padding="same"),
+        {"aten.convolution": 21600, "aten.convolution_backward": 21600},
+    ),
     "transposed": (
         lambda: F.conv_transpose2d(numbers(2, 4, 5, 5), numbers(4, 3, 3, 3), stride=2),
         {"aten.convolution": 10800, "aten.convolution_backward": 21600},
@@ -77,6 +90,10 @@ CASES: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
     "heads": (
         lambda: nn.MultiheadAttention(8, 2)(*[torch.ones(1, 5, 8)] * 3)[0],
         {"aten.addmm": 2560, "aten.bmm": 480, "aten.mm": 3200},
+    ),
+    "cell": (
+        lambda: nn.GRUCell(4, 5)(torch.randn(2, 4)),
+        {"aten.addmm": 540, "aten.mm": 540},
     ),
     "gru": (
         lambda: nn.GRU(4, 5)(torch.randn(3, 2, 4))[0],
@@ -118,6 +135,24 @@ def test_modules_have_their_own_counts_and_rows() -> None:
         loss = net(torch.randn(5, 8)).sum()
     loss.backward()  # outside: not counted
     assert counter.get_total_flops() == 1920
+
+
+def test_a_module_that_runs_twice_has_both_gradients() -> None:
+    layer, x = nn.Linear(4, 4), torch.randn(2, 4)
+    outer = nn.Sequential(layer, nn.Tanh(), layer)
+    with FlopCounterMode(display=False) as counter:
+        checkpoint(outer, x, use_reentrant=False).sum().backward()
+    counts = counter.get_flop_counts()
+    aten = torch.ops.aten
+    # Forward, the first layer once more for backward, and three gradients.
+    assert counts["Sequential"] == counts["Global"] == {aten.addmm: 192, aten.mm: 192}
+
+
+def test_nodes_are_numbered_in_order() -> None:
+    x = torch.ones(1, requires_grad=True)
+    number = torch._C._autograd._get_sequence_nr()
+    assert (x + 1).grad_fn._sequence_nr() == number
+    assert torch._C._autograd._get_sequence_nr() > number
 
 
 def test_a_table_is_printed_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
