@@ -287,8 +287,8 @@ static bool all_channels_last(IntSpan common, const Operand* inputs, int n_input
          });
 }
 
-// The strides of a new output. What lies in one of the two orders has its strides also along
-// dimensions of size 1, which a later op may take the order from.
+// The strides of a new output. What lies in one of the two orders, or densely as all the inputs do,
+// has its strides also along dimensions of size 1, which a later op may take the order from.
 static Dims new_strides(IntSpan common, const Operand* inputs, int n_inputs) {
   if (all_contiguous(common, inputs, n_inputs)) return contiguous_strides(common);
   if (all_channels_last(common, inputs, n_inputs)) {
@@ -298,6 +298,13 @@ static Dims new_strides(IntSpan common, const Operand* inputs, int n_inputs) {
   int n = 0;
   for (int j = 0; j < n_inputs; ++j) {
     if (inputs[j].is_tensor()) tensors[n++] = &inputs[j].tensor();
+  }
+  const auto lies_as_first = [&](const Tensor* tensor) {
+    return tensor->sizes() == common && tensor->strides() == tensors[0]->strides();
+  };
+  if (n == n_inputs && std::all_of(tensors, tensors + n, lies_as_first) &&
+      is_non_overlapping_and_dense(common, tensors[0]->strides())) {
+    return tensors[0]->strides().dims();
   }
   return common_strides(common, tensors, n);
 }

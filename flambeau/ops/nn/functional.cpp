@@ -133,7 +133,7 @@ Tensor one_hot(const Tensor& input, int64_t num_classes) {
     CHECK(num_classes > most, RuntimeError, "Class values must be smaller than num_classes.");
   }
   shape.push_back(num_classes);
-  const Tensor out = zeros(shape, options_of(input));
+  Tensor out = zeros(shape, options_of(input));
   scatter_(out, -1, unsqueeze(input, -1), int64_t{1});
   count_steps(out, 1);  // the zeros
   return out;
@@ -503,8 +503,7 @@ Tensor pad(const Tensor& input, IntSpan pad, std::string_view mode, std::optiona
   }
   // PyTorch's autocast knows reflection in one and two dimensions only.
   const bool as_such = mode == "circular" || (mode == "reflect" && dims == 3);
-  const Tensor out =
-      as_such ? padded_by_elements(input, pad, mode) : pad_by_elements(input, pad, mode);
+  Tensor out = as_such ? padded_by_elements(input, pad, mode) : pad_by_elements(input, pad, mode);
   static constexpr const char* steps[][3] = {
       {"replication_pad1d", "replication_pad2d", "replication_pad3d"},
       {"reflection_pad1d", "reflection_pad2d", "reflection_pad3d"}};

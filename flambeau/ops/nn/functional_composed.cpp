@@ -222,7 +222,7 @@ OP_FUNCTION(nn_embedding_bag,
 Tensor gumbel_softmax(const Tensor& logits, const Scalar& tau, bool hard, int64_t dim) {
   const Tensor blank = tensor_op("empty_like", {logits, MemoryFormat::contiguous});
   const Tensor noise = -log(tensor_op("exponential_", {blank}));
-  const Tensor soft = softmax((logits + noise) / Operand(tau), dim);
+  Tensor soft = softmax((logits + noise) / Operand(tau), dim);
   if (!hard) return soft;
   const Tensor index = call_op("max", {soft, dim, true}).tensors[1];
   const Tensor zero = tensor_op("zeros_like", {logits, MemoryFormat::contiguous});

@@ -145,7 +145,7 @@ static Tensor nll_loss_nd(const Tensor& input, const Tensor& target, const Tenso
                   check_reduction(reduction), ignore_index};
   Tensor total_weight;
   const Tensor out = nll_forward(reshape(input, {samples, classes, inner}), c, total_weight);
-  const Tensor loss = c.reduction == Reduction::none ? reshape(out, target.sizes()) : out;
+  Tensor loss = c.reduction == Reduction::none ? reshape(out, target.sizes()) : out;
   const Tensor* const inputs[] = {&input};
   show_as_step(input.dim() > 2 ? "nll_loss2d" : "nll_loss", loss, inputs, 1);
   return loss;

@@ -105,7 +105,7 @@ Tensor max_unpool(int64_t rank, const Tensor& input, const Tensor& indices, IntS
   const Tensor result = view(tensor_op("scatter", {blank, -1, targets, values}), shape);
   const bool keeps_format = rank == 2 && input.dim() == 4 && !input.is_contiguous() &&
                             input.is_contiguous(MemoryFormat::channels_last);
-  const Tensor out = keeps_format ? contiguous(result, MemoryFormat::channels_last) : result;
+  Tensor out = keeps_format ? contiguous(result, MemoryFormat::channels_last) : result;
   const Tensor* inputs[] = {&input};
   if (rank > 1) show_as_step(rank == 2 ? "max_unpool2d" : "max_unpool3d", out, inputs, 1);
   return out;

@@ -299,7 +299,7 @@ Tensor upsample(const Tensor& input, IntSpan size, const std::vector<double>& sc
     x = resample_dim(x, dim, table, false);
     if (bytes && widens) x = clamp(floor(x + 0.5), Scalar(0), Scalar(255));
   }
-  const Tensor out = widens ? to(x, dtype) : x.is_same(input) ? clone(x, suggest_format(x)) : x;
+  Tensor out = widens ? to(x, dtype) : x.is_same(input) ? clone(x, suggest_format(x)) : x;
   const Tensor* const inputs[] = {&input};
   show_as_step(step_name(mode, antialias, size.size()), out, inputs, 1);
   return out;

@@ -12,7 +12,7 @@ namespace flambeau {
 namespace {
 
 Tensor from_integers(const std::vector<int64_t>& values) {
-  const Tensor made = make_tensor({static_cast<int64_t>(values.size())}, DType::int64, Device());
+  Tensor made = make_tensor({static_cast<int64_t>(values.size())}, DType::int64, Device());
   std::copy(values.begin(), values.end(), made.data<int64_t>());
   return made;
 }

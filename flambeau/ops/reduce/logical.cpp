@@ -145,7 +145,7 @@ Tensor isclose(const Tensor& input, const Tensor& other, double rtol, double ato
   const Tensor b = whole ? to(other, DType::float64) : other;
   const Tensor allowed = abs(b) * rtol + atol;
   const Tensor distance = abs(a - b);
-  const Tensor found = close | (isfinite(distance) & (distance <= allowed));
+  Tensor found = close | (isfinite(distance) & (distance <= allowed));
   count_steps(found, steps + 1);
   return found;
 }
