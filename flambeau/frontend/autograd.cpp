@@ -68,7 +68,9 @@ bool AutogradContext::needs_input_grad(size_t edge) const {
 }
 
 Application::Application(const std::type_info& function, Backward backward)
-    : context_(std::make_shared<AutogradContext>()), name_(demangled(function.name())), backward_(backward) {
+    : context_(std::make_shared<AutogradContext>()),
+      name_(demangled(function.name())),
+      backward_(backward) {
   context_->call_.node = make_intrusive<Node>("custom_function");
 }
 

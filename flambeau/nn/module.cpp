@@ -5,9 +5,9 @@
 #include <typeinfo>
 #include <utility>
 
+#include "flambeau/base/demangle.h"
 #include "flambeau/io/archive.h"
 #include "flambeau/nn/any.h"
-#include "flambeau/base/demangle.h"
 #include "flambeau/nn/cloneable.h"
 
 namespace flambeau::torch::nn {

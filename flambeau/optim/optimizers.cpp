@@ -305,8 +305,8 @@ Adagrad::Adagrad(const std::vector<OptimizerParamGroup>& param_groups, AdagradOp
 Tensor Adagrad::step(LossClosure closure) {
   return each_parameter<AdagradOptions>(
       closure, param_groups_, [this](const auto& options, const Tensor& param, const Tensor& grad) {
-        auto& state = state_of<AdagradParamState>(
-            param, [&] { return adagrad_start(param, options); });
+        auto& state =
+            state_of<AdagradParamState>(param, [&] { return adagrad_start(param, options); });
         torch::_adagrad_step(param, grad, state.sum(), state.counter(), options.lr(),
                              options.lr_decay(), options.weight_decay(), options.eps());
       });

@@ -85,16 +85,16 @@ Tensor avg_pool1d(const Tensor& input, const AvgPool1dFuncOptions& options) {
                                     IntArrayRef(options.stride()), options.padding(),          \
                                     options.output_size());                                    \
   }
-#define FRACTIONAL_POOL(D)                                                                \
-  std::tuple<Tensor, Tensor> fractional_max_pool##D##d_with_indices(                      \
-      const Tensor& input, const FractionalMaxPool##D##dFuncOptions& options) {           \
-    return pair_of(torch::_fractional_max_pool##D##d(input, options.kernel_size(),        \
+#define FRACTIONAL_POOL(D)                                                                       \
+  std::tuple<Tensor, Tensor> fractional_max_pool##D##d_with_indices(                             \
+      const Tensor& input, const FractionalMaxPool##D##dFuncOptions& options) {                  \
+    return pair_of(torch::_fractional_max_pool##D##d(input, options.kernel_size(),               \
                                                      output_size_of(options), ratio_of(options), \
-                                                     options._random_samples()));         \
-  }                                                                                       \
-  Tensor fractional_max_pool##D##d(const Tensor& input,                                   \
-                                   const FractionalMaxPool##D##dFuncOptions& options) {   \
-    return std::get<0>(fractional_max_pool##D##d_with_indices(input, options));           \
+                                                     options._random_samples()));                \
+  }                                                                                              \
+  Tensor fractional_max_pool##D##d(const Tensor& input,                                          \
+                                   const FractionalMaxPool##D##dFuncOptions& options) {          \
+    return std::get<0>(fractional_max_pool##D##d_with_indices(input, options));                  \
   }
 
 AVG_POOL(2)

@@ -128,7 +128,7 @@ Tensor max_unpool(int64_t rank, const Tensor& input, const Tensor& indices, IntS
               "_max_unpool" #rank                                                                \
               "d(input, indices, kernel_size, stride=None, padding=0, "                          \
               "output_size=None)",                                                               \
-              "Maxima put back to their positions among zeros: the inverse of max pooling.",        \
+              "Maxima put back to their positions among zeros: the inverse of max pooling.",     \
               cpu_exact | composed | no_out)
 POOLS(1)
 POOLS(2)
