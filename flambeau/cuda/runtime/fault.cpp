@@ -68,8 +68,10 @@ void raise_fault(int device) {
     return;
   const Fault fault = *place;
   *place = Fault{};
-  fail<DeviceFault>("{} (found by {}{} on cuda:{})", words_of(fault), op_name(fault.op),
-                    details_of(fault), device);
+  std::string_view name = op_name(fault.op);
+  if (name.starts_with("_nn_")) name.remove_prefix(4);  // nn.functional's, under its own name
+  fail<DeviceFault>("{} (found by {}{} on cuda:{})", words_of(fault), name, details_of(fault),
+                    device);
 }
 
 }  // namespace flambeau::cuda
