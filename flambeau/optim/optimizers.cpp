@@ -191,7 +191,7 @@ Tensor SGD::step(LossClosure closure) {
       if (options.momentum() != 0) {
         auto& state = state_of<SGDParamState>(param, [] { return SGDParamState(); });
         if (!state.momentum_buffer().defined()) {
-          state.momentum_buffer(torch::empty_like(param));
+          state.momentum_buffer(grad.clone());
           lists = &fresh;
         }
         lists->buffers.push_back(state.momentum_buffer());

@@ -86,6 +86,25 @@ TEST(Optim, GroupsInheritWhatTheyDoNotSay) {
   EXPECT_EQ(optimizer.size(), 2U);
 }
 
+TEST(Optim, TakesSparseGradientsAsPyTorchDoes) {
+  const auto trained = [](bool sparse) {
+    torch::manual_seed(0);
+    torch::nn::Embedding table(torch::nn::EmbeddingOptions(6, 3).sparse(sparse));
+    SGD optimizer(table->parameters(), SGDOptions(0.1).momentum(0.9).dampening(0.3));
+    for (int64_t i = 0; i < 3; ++i) {
+      optimizer.zero_grad();
+      table->forward(torch::tensor({int64_t{0}, int64_t{2}, i})).pow(2).sum().backward();
+      EXPECT_EQ(table->weight.grad().is_sparse(), sparse);
+      optimizer.step();
+    }
+    return table->weight;
+  };
+  EXPECT_TRUE(torch::allclose(trained(true), trained(false)));
+  torch::nn::Embedding table(torch::nn::EmbeddingOptions(6, 3).sparse(true));
+  table->forward(torch::tensor({1})).sum().backward();
+  EXPECT_THROW(Adam(table->parameters()).step(), c10::Error);
+}
+
 TEST(Optim, RefusesWhatPyTorchRefuses) {
   EXPECT_THROW(SGD(one_parameter(), SGDOptions(-1)), c10::Error);
   EXPECT_THROW(SGD(one_parameter(), SGDOptions(0.1).nesterov(true)), c10::Error);

@@ -1,7 +1,10 @@
 // Fused optimizer steps: one op updates all parameters of a group and their state in place. They
 // are not recorded; differentiable optimizers are written in ordinary operations.
+#include <algorithm>
+
 #include "flambeau/autograd/grad_mode.h"
 #include "flambeau/kernels/optim.h"
+#include "flambeau/ops/layers/call_op.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/shape.h"
 
@@ -98,26 +101,56 @@ std::optional<double> gradient_factor(bool maximize, const Tensor& grad_scale,
   return (maximize ? -1.0 : 1.0) / scale;
 }
 
+bool any_sparse(const Tensors& grads) {
+  return std::any_of(grads.begin(), grads.end(),
+                     [](const Tensor& grad) { return grad.defined() && grad.is_sparse(); });
+}
+
+// The step of SGD on one parameter in sparse operations; its buffer is sparse as its gradient is.
+void sparse_sgd_step(const Tensor& param, Tensor grad, const Tensor* buffer, const SgdStep& step) {
+  if (step.factor < 0) grad = tensor_op("neg", {grad});
+  if (step.weight_decay != 0) grad = tensor_op("add", {grad, param, step.weight_decay});
+  if (buffer) {
+    if (step.first) {
+      tensor_op("copy_", {*buffer, grad});
+    } else {
+      tensor_op("mul_", {*buffer, step.momentum});
+      tensor_op("add_", {*buffer, grad, 1 - step.dampening});
+    }
+    grad = step.nesterov ? tensor_op("add", {grad, *buffer, step.momentum}) : *buffer;
+  }
+  tensor_op("add_", {param, grad, -step.lr});
+}
+
 void sgd_step(const Tensors& params, const Tensors& grads, const Tensors& momentum_buffers,
               double lr, double momentum, double dampening, double weight_decay, bool nesterov,
               bool maximize, bool first_step, const Tensor& grad_scale, const Tensor& found_inf) {
   const NoGrad off;
   const auto factor = gradient_factor(maximize, grad_scale, found_inf);
   if (params.empty() || !factor) return;
+  const bool buffered = momentum != 0 && !momentum_buffers.empty();
+  const SgdStep step{lr, momentum, dampening, weight_decay, *factor, nesterov, first_step};
+  if (any_sparse(grads)) {
+    CHECK(!grad_scale.defined() && !found_inf.defined(), RuntimeError,
+          "`_fused_sgd` does not support sparse gradients");
+    check_lengths("_sgd_step", "grads", grads, params.size());
+    if (buffered) check_lengths("_sgd_step", "buffers", momentum_buffers, params.size());
+    for (size_t i = 0; i < params.size(); ++i)
+      sparse_sgd_step(params[i], grads[i], buffered ? &momentum_buffers[i] : nullptr, step);
+    return;
+  }
   Aligned lists("_sgd_step", params);
   const Tensors p = lists.params(), g = lists.like_params("grads", grads, false);
-  const Tensors buffers = momentum == 0 || momentum_buffers.empty()
-                              ? Tensors()
-                              : lists.like_params("momentum_buffers", momentum_buffers, true);
-  kernels::sgd_step(params[0].device_type(), p, g, buffers,
-                    {lr, momentum, dampening, weight_decay, *factor, nesterov, first_step});
+  const Tensors buffers =
+      buffered ? lists.like_params("momentum_buffers", momentum_buffers, true) : Tensors();
+  kernels::sgd_step(params[0].device_type(), p, g, buffers, step);
   lists.finish();
 }
 OP_FUNCTION(sgd_step,
             "_sgd_step(params, grads, momentum_buffers, *, lr, momentum, dampening, weight_decay, "
             "nesterov, "
             "maximize, first_step, grad_scale=None, found_inf=None)",
-            "One step of stochastic gradient descent on all params, in place.")
+            "One step of stochastic gradient descent on all params, in place.", takes_sparse)
 
 // --- Gradients of a scaled loss ------------------------------------------------------------------
 
@@ -192,6 +225,8 @@ void adam_step(const Tensors& params, const Tensors& grads, const Tensors& exp_a
                const Tensor& lr_tensor) {
   const NoGrad off;
   if (params.empty()) return;
+  CHECK(!any_sparse(grads), RuntimeError,
+        "Adam does not support sparse gradients, please consider SparseAdam instead");
   // Where the counts lie on the device nothing is asked of it: the step can run ahead and be
   // captured.
   const bool stays = counts_stay(params[0].device(), state_steps);
@@ -226,7 +261,7 @@ OP_FUNCTION(
     "_adam_step(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, *, lr, beta1, "
     "beta2, weight_decay, eps, amsgrad, maximize, decoupled_weight_decay, grad_scale=None, "
     "found_inf=None, lr_tensor=None)",
-    "One step of Adam or AdamW on all params, in place.")
+    "One step of Adam or AdamW on all params, in place.", takes_sparse)
 
 }  // namespace
 }  // namespace flambeau

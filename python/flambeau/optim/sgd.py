@@ -187,35 +187,3 @@ def _differentiable_sgd(
             buffers[i] = buffer
             grad = grad + buffer * momentum if nesterov else buffer
         param.add_(grad * -lr)
-
-
-def sparse_sgd(
-    params: list[Tensor],
-    grads: list[Tensor],
-    buffers: list[Tensor],
-    *,
-    lr: float,
-    momentum: float,
-    dampening: float,
-    weight_decay: float,
-    nesterov: bool,
-    maximize: bool,
-    first_step: bool,
-    grad_scale: Tensor | None = None,
-    found_inf: Tensor | None = None,
-) -> None:
-    """What the core's op does, for lists in which some gradients are sparse."""
-    if grad_scale is not None or found_inf is not None:
-        raise RuntimeError("`_fused_sgd` does not support sparse gradients")
-    for i, (param, grad) in enumerate(zip(params, grads, strict=True)):
-        grad = -grad if maximize else grad
-        if weight_decay != 0:
-            grad = grad.add(param, alpha=weight_decay)
-        if momentum != 0:
-            buffer = buffers[i]
-            if first_step:
-                buffer.copy_(grad)
-            else:
-                buffer.mul_(momentum).add_(grad, alpha=1 - dampening)
-            grad = grad.add(buffer, alpha=momentum) if nesterov else buffer
-        param.add_(grad, alpha=-lr)

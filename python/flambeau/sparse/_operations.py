@@ -423,20 +423,3 @@ def softmax(x: Any, dim: int, dtype: Any, logarithm: bool) -> Any:
         return with_values(together, _softmax_values(together, dim, logarithm))
     inner = _ops.log_softmax if logarithm else _ops.softmax
     return with_values(together, inner(values_of(together), dim - together.sparse_dim() + 1))
-
-
-# --- Steps of optimizers --------------------------------------------------------------------------
-
-
-def rule__sgd_step(*args: Any, **kwargs: Any) -> None:
-    from flambeau.optim.sgd import sparse_sgd
-
-    with flambeau.no_grad():
-        sparse_sgd(*args, **kwargs)
-
-
-def rule__adam_step(*args: Any, **kwargs: Any) -> None:
-    raise RuntimeError("Adam does not support sparse gradients, please consider SparseAdam instead")
-
-
-rule__adamw_step = rule__adam_step
