@@ -84,8 +84,9 @@ format: setup  ## rewrite the sources in the project's style
 	$(BIN)/python tools/lint.py --fix format ruff
 
 .PHONY: stubs
-stubs: dev  ## write the type stubs from the built library
+stubs: dev  ## write the type stubs and docs/cpp/reference.md from the built library
 	$(BIN)/python tools/stubs.py
+	$(BIN)/python tools/cpp_reference.py
 
 # How Python runs with the sanitizers' package.
 SANITIZED = LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so) $$(g++ -print-file-name=libstdc++.so)" \

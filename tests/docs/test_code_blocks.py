@@ -64,7 +64,8 @@ def test_the_files_that_a_page_names_exist(page: Path) -> None:
         str((page.parent / link).resolve().relative_to(ROOT))
         for link in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", text)
     ]
-    missing = [name for name in named + linked if not (ROOT / name).exists()]
+    places = [ROOT, ROOT / "python" / "flambeau" / "include"]  # where the build prints a header
+    missing = [n for n in named + linked if not any((place / n).exists() for place in places)]
     assert not missing
 
 
