@@ -1,20 +1,28 @@
 // Loaders: batches of a dataset in the order of a sampler, made by the caller or by worker threads.
 #pragma once
 
-#include <functional>
 #include <iterator>
 #include <memory>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "flambeau/data/datasets.h"
 #include "flambeau/data/options.h"
-#include "flambeau/data/pipeline.h"
 #include "flambeau/data/samplers.h"
+#include "flambeau/data/workers.h"
 
 namespace flambeau::torch::data {
+
+// Where an iterator gets its batches from.
+template <class Batch>
+class BatchSource {
+ public:
+  virtual std::optional<Batch> next_batch() = 0;
+
+ protected:
+  ~BatchSource() = default;
+};
 
 // Goes over the batches of an epoch, once.
 template <class Batch>
@@ -27,14 +35,11 @@ class Iterator {
   using iterator_category = std::input_iterator_tag;
 
   Iterator() = default;  // the end
-  explicit Iterator(std::function<std::optional<Batch>()> next)
-      : next_(std::make_shared<std::function<std::optional<Batch>()>>(std::move(next))) {
-    ++*this;
-  }
+  explicit Iterator(BatchSource<Batch>* source) : source_(source) { ++*this; }
   Iterator& operator++() {
-    CHECK(next_, RuntimeError, "Attempted to increment iterator past the end");
-    batch_ = (*next_)();
-    if (!batch_) next_ = nullptr;
+    CHECK(source_, RuntimeError, "Attempted to increment iterator past the end");
+    batch_ = source_->next_batch();
+    if (!batch_) source_ = nullptr;
     return *this;
   }
   Batch& operator*() {
@@ -42,10 +47,10 @@ class Iterator {
     return *batch_;
   }
   Batch* operator->() { return &**this; }
-  bool operator==(const Iterator& other) const { return next_ == other.next_; }
+  bool operator==(const Iterator& other) const { return source_ == other.source_; }
 
  private:
-  std::shared_ptr<std::function<std::optional<Batch>()>> next_;
+  BatchSource<Batch>* source_ = nullptr;
   std::optional<Batch> batch_;
 };
 
@@ -61,94 +66,70 @@ struct Unwrapped<std::optional<T>> {
 }  // namespace detail
 
 template <class Dataset, class Batch, class BatchRequest>
-class DataLoaderBase {
+class DataLoaderBase : private BatchSource<Batch> {
  public:
   using BatchType = Batch;
   using BatchRequestType = BatchRequest;
 
-  explicit DataLoaderBase(const DataLoaderOptions& options) : options_(options) {}
-  DataLoaderBase(const DataLoaderBase&) = delete;
-  DataLoaderBase& operator=(const DataLoaderBase&) = delete;
-  virtual ~DataLoaderBase() { join(); }
+  DataLoaderBase(Dataset dataset, const DataLoaderOptions& options)
+      : options_(options), dataset_(std::make_shared<Dataset>(std::move(dataset))) {
+    // Every worker has a copy of the dataset, or all work on one where copies would each start
+    // over.
+    for (size_t i = 0; i < options_.workers; ++i) {
+      workers_.start([own = Dataset::is_stateful ? dataset_ : std::make_shared<Dataset>(*dataset_)](
+                         const Workers::Value& request) -> Workers::Value {
+        std::optional<Batch> batch =
+            own->get_batch(std::move(*static_cast<BatchRequest*>(request.get())));
+        return batch ? std::make_shared<Batch>(std::move(*batch)) : nullptr;
+      });
+    }
+  }
+  virtual ~DataLoaderBase() = default;
 
   Iterator<Batch> begin() {
-    CHECK(pipeline_.in_flight() == 0, RuntimeError,
+    CHECK(workers_.in_flight() == 0, RuntimeError,
           "Attempted to get a new DataLoader iterator while another iterator is not yet exhausted");
     reset();
-    return Iterator<Batch>([this] { return next(); });
+    return Iterator<Batch>(this);
   }
   Iterator<Batch> end() { return {}; }
   // Ends the workers; they are not needed any more.
-  void join() {
-    if (joined_) return;
-    pipeline_.drain();
-    pipeline_.close();
-    for (std::thread& worker : workers_) worker.join();
-    joined_ = true;
-  }
+  void join() { workers_.join(); }
   [[nodiscard]] const FullDataLoaderOptions& options() const noexcept { return options_; }
 
  protected:
   virtual std::optional<BatchRequest> get_batch_request() = 0;
   virtual void reset() {
-    pipeline_.drain();
+    workers_.drain();
     if (!workers_.empty()) prefetch(options_.max_jobs);
   }
 
-  // Every worker has a copy of the dataset, or all work on one where copies would each start over.
-  void start(Dataset dataset, bool copies) {
-    if (options_.workers == 0 || !copies) dataset_ = std::make_unique<Dataset>(dataset);
-    for (size_t i = 0; i < options_.workers; ++i) {
-      if (copies) {
-        workers_.emplace_back([this, dataset]() mutable { work(dataset); });
-      } else {
-        workers_.emplace_back([this] { work(*dataset_); });
-      }
-    }
-  }
-
   const FullDataLoaderOptions options_;
-  std::unique_ptr<Dataset> dataset_;
+  std::shared_ptr<Dataset> dataset_;
 
  private:
-  using Line = Pipeline<BatchRequest, Batch>;
-
-  void work(Dataset& dataset) {
-    while (auto job = pipeline_.take()) {
-      typename Line::Result result;
-      try {
-        result.batch = dataset.get_batch(std::move(job->second));
-      } catch (...) {
-        result.exception = std::current_exception();
-      }
-      pipeline_.put(job->first, std::move(result));
-    }
-  }
   void prefetch(size_t jobs) {
     for (size_t i = 0; i < jobs; ++i) {
       auto request = get_batch_request();
       if (!request) return;
-      pipeline_.push(std::move(*request));
+      workers_.push(std::make_shared<BatchRequest>(std::move(*request)));
     }
   }
-  std::optional<Batch> next() {
+  std::optional<Batch> next_batch() override {
     if (workers_.empty()) {
       auto request = get_batch_request();
       if (!request) return {};
       return dataset_->get_batch(std::move(*request));
     }
-    while (auto result = pipeline_.pop(options_.enforce_ordering, options_.timeout)) {
-      if (result->exception) throw WorkerException(result->exception);
-      if (!result->batch) continue;  // the end of a stateful dataset, for one worker
+    while (const auto batch = workers_.pop(options_.enforce_ordering, options_.timeout)) {
+      if (!*batch) continue;  // the end of a stateful dataset, for one worker
       prefetch(1);
-      return std::move(result->batch);
+      return std::move(*static_cast<Batch*>(batch->get()));
     }
     return {};
   }
 
-  Line pipeline_;
-  std::vector<std::thread> workers_;
-  bool joined_ = false;
+  Workers workers_;
 };
 
 template <class Dataset, class Sampler>
@@ -158,10 +139,7 @@ class StatelessDataLoader : public DataLoaderBase<Dataset, typename Dataset::Bat
   using Base =
       DataLoaderBase<Dataset, typename Dataset::BatchType, typename Sampler::BatchRequestType>;
   StatelessDataLoader(Dataset dataset, Sampler sampler, const DataLoaderOptions& options)
-      : Base(options), sampler_(std::move(sampler)) {
-    this->start(std::move(dataset), true);
-  }
-  ~StatelessDataLoader() override { this->join(); }
+      : Base(std::move(dataset), options), sampler_(std::move(sampler)) {}
 
  private:
   void reset() override {
@@ -184,10 +162,8 @@ class StatefulDataLoader
   using Base =
       DataLoaderBase<Dataset, typename detail::Unwrapped<typename Dataset::BatchType>::type,
                      typename Dataset::BatchRequestType>;
-  StatefulDataLoader(Dataset dataset, const DataLoaderOptions& options) : Base(options) {
-    this->start(std::move(dataset), false);
-  }
-  ~StatefulDataLoader() override { this->join(); }
+  StatefulDataLoader(Dataset dataset, const DataLoaderOptions& options)
+      : Base(std::move(dataset), options) {}
 
  private:
   void reset() override {

@@ -46,18 +46,15 @@ class ModuleHolder {
   const Contained* operator->() const { return get(); }
   Contained& operator*() { return *get(); }
   const Contained& operator*() const { return *get(); }
-  [[nodiscard]] const std::shared_ptr<Contained>& ptr() const {
+  [[nodiscard]] std::shared_ptr<Contained> ptr() const {
     check();
-    return impl_;
+    return std::static_pointer_cast<Contained>(impl_);
   }
   Contained* get() {
     check();
-    return impl_.get();
+    return static_cast<Contained*>(impl_.get());
   }
-  [[nodiscard]] const Contained* get() const {
-    check();
-    return impl_.get();
-  }
+  [[nodiscard]] const Contained* get() const { return const_cast<ModuleHolder*>(this)->get(); }
   template <class... Args>
   decltype(auto) operator()(Args&&... args) {
     if constexpr (detail::Forwards<Contained, Args...>) {
@@ -70,10 +67,10 @@ class ModuleHolder {
     }
   }
 
- protected:
-  std::shared_ptr<Contained> impl_;
-
  private:
+  // Not of its class: a shared_ptr<> of each layer would cost its includers most of their compile
+  // time.
+  std::shared_ptr<void> impl_;
   void check() const { CHECK(!is_empty(), RuntimeError, "Accessing empty ModuleHolder"); }
 };
 

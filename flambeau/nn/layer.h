@@ -34,6 +34,27 @@ class Layer : public Cloneable<Derived> {
 
 struct NoOptions {};
 
+// The constructor of a class whose reset() makes parameters or modules.
+#define FLAMBEAU_FROM_OPTIONS(Class, Options)                                               \
+  template <class... Args>                                                                  \
+  requires std::constructible_from<Options, Args...>                                        \
+  explicit Class(Args&&... args) : options(std::forward<Args>(args)...) { Class::reset(); } \
+  Options options
+
+// A layer with parameters: reset() makes them, reset_parameters() gives them initial values.
+#define FLAMBEAU_PARAMETER_LAYER(Name, ...)                 \
+  class Name##Impl : public Cloneable<Name##Impl> {         \
+   public:                                                  \
+    FLAMBEAU_FROM_OPTIONS(Name##Impl, Name##Options);       \
+    void reset() override;                                  \
+    void reset_parameters();                                \
+    void pretty_print(std::ostream& stream) const override; \
+    Tensor forward(__VA_ARGS__);                            \
+                                                            \
+    Tensor weight, bias;                                    \
+  };                                                        \
+  TORCH_MODULE(Name)
+
 // A layer without parameters: what its forward() takes; a source file says the rest.
 #define FLAMBEAU_LAYER_OF(Name, LayerOptions, ...)            \
   class Name##Impl : public Layer<Name##Impl, LayerOptions> { \

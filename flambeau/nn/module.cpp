@@ -43,6 +43,11 @@ std::string detail::class_name(const std::type_info& type) {
 
 Module::Module() : parameters_("Parameter"), buffers_("Buffer"), children_("Submodule") {}
 Module::Module(std::string name) : Module() { name_ = std::move(name); }
+Module::Module(const Module&) = default;
+Module& Module::operator=(const Module&) = default;
+Module::Module(Module&&) noexcept = default;
+Module& Module::operator=(Module&&) noexcept = default;
+Module::~Module() = default;
 
 const std::string& Module::name() const noexcept {
   // Not in the constructor, where this is not yet an object of the class that derives.
@@ -271,8 +276,9 @@ serialize::InputArchive& operator>>(serialize::InputArchive& archive, Module& mo
 
 // --- Copies --------------------------------------------------------------------------------------
 
-namespace detail {
+namespace {
 
+// The values of `from` into those of the same names of a module that was just made.
 void copy_values(const OrderedDict<std::string, Tensor>& from, OrderedDict<std::string, Tensor>& to,
                  const std::optional<Device>& device, std::string_view kind) {
   CHECK(to.size() == from.size(), RuntimeError,
@@ -287,13 +293,31 @@ void copy_values(const OrderedDict<std::string, Tensor>& from, OrderedDict<std::
   }
 }
 
-void refuse_children(size_t have, size_t want) {
-  fail<RuntimeError>(
+}  // namespace
+
+std::shared_ptr<Module> Resettable::separate(std::shared_ptr<Resettable> copy,
+                                             const std::optional<Device>& device) const {
+  const NoGradGuard unrecorded;
+  copy->parameters_.clear();
+  copy->buffers_.clear();
+  copy->children_.clear();
+  copy->reset();
+  copy_values(parameters_, copy->parameters_, device, "parameters");
+  copy_values(buffers_, copy->buffers_, device, "buffers");
+  CHECK(
+      copy->children_.size() == children_.size(), RuntimeError,
       "The cloned module does not have the same number of child modules as the original module "
       "after calling reset() ({} instead of {}). Are you sure you called register_module() inside "
       "reset() and not the constructor?",
-      have, want);
+      copy->children_.size(), children_.size());
+  for (const auto& child : children_) copy->children_[child.key()]->clone_(*child.value(), device);
+  return copy;
 }
 
-}  // namespace detail
+void Resettable::refuse_class() {
+  fail<RuntimeError>(
+      "Attempted to clone submodule, but it is of a different type than the submodule it was to be "
+      "cloned into");
+}
+
 }  // namespace flambeau::torch::nn

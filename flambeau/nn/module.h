@@ -44,11 +44,11 @@ class Module : public std::enable_shared_from_this<Module> {
 
   Module();
   explicit Module(std::string name);
-  Module(const Module&) = default;
-  Module& operator=(const Module&) = default;
-  Module(Module&&) noexcept = default;
-  Module& operator=(Module&&) noexcept = default;
-  virtual ~Module() = default;
+  Module(const Module&);
+  Module& operator=(const Module&);
+  Module(Module&&) noexcept;
+  Module& operator=(Module&&) noexcept;
+  virtual ~Module();
 
   // The name that was given, or that of the class.
   [[nodiscard]] const std::string& name() const noexcept;
@@ -146,8 +146,7 @@ class Module : public std::enable_shared_from_this<Module> {
   OrderedDict<std::string, std::shared_ptr<Module>> children_;
 
  private:
-  template <class Derived>
-  friend class Cloneable;
+  friend class Resettable;
   friend std::ostream& operator<<(std::ostream& stream, const Module& module);
 
   virtual void clone_(Module& other, const std::optional<Device>& device) {

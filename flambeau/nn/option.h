@@ -1,16 +1,14 @@
 // FLAMBEAU_OPTION(type, name): an option of a layer or an optimizer, by the name that Python's
 // argument has. `options.name()` reads it, `options.name(value)` sets it and can be chained.
+// (A template, so that a program compiles the setters it calls and no others.)
 #pragma once
 
 #include <utility>
 
 #define FLAMBEAU_OPTION(type, name)                                   \
  public:                                                              \
-  auto name(const type& value)->decltype(*this) {                     \
-    name##_ = value;                                                  \
-    return *this;                                                     \
-  }                                                                   \
-  auto name(type&& value)->decltype(*this) {                          \
+  template <class = void>                                             \
+  auto name(type value)->decltype(*this) {                            \
     name##_ = std::move(value);                                       \
     return *this;                                                     \
   }                                                                   \

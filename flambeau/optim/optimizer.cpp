@@ -81,6 +81,9 @@ Optimizer::Optimizer(const std::vector<OptimizerParamGroup>& param_groups,
 }
 Optimizer::Optimizer(std::vector<Tensor> parameters, std::unique_ptr<OptimizerOptions> defaults)
     : Optimizer(std::vector{OptimizerParamGroup(std::move(parameters))}, std::move(defaults)) {}
+Optimizer::Optimizer(Optimizer&&) = default;
+Optimizer& Optimizer::operator=(Optimizer&&) = default;
+Optimizer::~Optimizer() = default;
 
 void Optimizer::add_param_group(const OptimizerParamGroup& param_group) {
   for (const Tensor& param : param_group.params()) {

@@ -107,9 +107,9 @@ class Optimizer {
   explicit Optimizer(std::vector<Tensor> parameters, std::unique_ptr<OptimizerOptions> defaults);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
-  Optimizer(Optimizer&&) = default;
-  Optimizer& operator=(Optimizer&&) = default;
-  virtual ~Optimizer() = default;
+  Optimizer(Optimizer&&);
+  Optimizer& operator=(Optimizer&&);
+  virtual ~Optimizer();
 
   virtual Tensor step(LossClosure closure = nullptr) = 0;
   void zero_grad(bool set_to_none = true);

@@ -1,5 +1,6 @@
 #include "flambeau/nn/layers/activation.h"
 
+#include "flambeau/nn/init.h"
 #include "flambeau/nn/print.h"
 
 namespace flambeau::torch::nn {
@@ -126,10 +127,11 @@ Tensor Softmax2dImpl::forward(const Tensor& input) {
 }
 void Softmax2dImpl::pretty_print(std::ostream& stream) const { Print(stream, "Softmax2d"); }
 
-PReLUImpl::PReLUImpl(const PReLUOptions& options) : options(options) { PReLUImpl::reset(); }
 void PReLUImpl::reset() {
-  weight = register_parameter("weight", torch::full({options.num_parameters()}, options.init()));
+  weight = register_parameter("weight", torch::empty({options.num_parameters()}));
+  reset_parameters();
 }
+void PReLUImpl::reset_parameters() { init::constant_(weight, options.init()); }
 Tensor PReLUImpl::forward(const Tensor& input) { return torch::prelu(input, weight); }
 void PReLUImpl::pretty_print(std::ostream& stream) const {
   Print(stream, "PReLU")("num_parameters", options.num_parameters());

@@ -156,16 +156,6 @@ FLAMBEAU_LAYER_OF(Softsign, NoOptions, const Tensor& input);
 FLAMBEAU_LAYER_OF(Tanh, NoOptions, const Tensor& input);
 FLAMBEAU_LAYER_OF(Tanhshrink, NoOptions, const Tensor& input);
 
-class PReLUImpl : public Cloneable<PReLUImpl> {
- public:
-  explicit PReLUImpl(const PReLUOptions& options = {});
-  void reset() override;
-  void pretty_print(std::ostream& stream) const override;
-  Tensor forward(const Tensor& input);
-
-  PReLUOptions options;
-  Tensor weight;
-};
-TORCH_MODULE(PReLU);
+FLAMBEAU_PARAMETER_LAYER(PReLU, const Tensor& input);
 
 }  // namespace flambeau::torch::nn

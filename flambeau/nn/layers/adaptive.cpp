@@ -13,12 +13,6 @@ Tensor cluster(ModuleList tail, int64_t i, const Tensor& input) {
 
 }  // namespace
 
-AdaptiveLogSoftmaxWithLossImpl::AdaptiveLogSoftmaxWithLossImpl(
-    AdaptiveLogSoftmaxWithLossOptions options)
-    : options(std::move(options)) {
-  AdaptiveLogSoftmaxWithLossImpl::reset();
-}
-
 void AdaptiveLogSoftmaxWithLossImpl::reset() {
   cutoffs = options.cutoffs();
   CHECK(!cutoffs.empty(), ValueError, "cutoffs should be a sequence of length larger than 0");

@@ -28,11 +28,7 @@ struct AdaptiveLogSoftmaxWithLossOptions {
 
 class AdaptiveLogSoftmaxWithLossImpl : public Cloneable<AdaptiveLogSoftmaxWithLossImpl> {
  public:
-  AdaptiveLogSoftmaxWithLossImpl(int64_t in_features, int64_t n_classes,
-                                 std::vector<int64_t> cutoffs)
-      : AdaptiveLogSoftmaxWithLossImpl(
-            AdaptiveLogSoftmaxWithLossOptions(in_features, n_classes, std::move(cutoffs))) {}
-  explicit AdaptiveLogSoftmaxWithLossImpl(AdaptiveLogSoftmaxWithLossOptions options);
+  FLAMBEAU_FROM_OPTIONS(AdaptiveLogSoftmaxWithLossImpl, AdaptiveLogSoftmaxWithLossOptions);
   void reset() override;
   void reset_parameters();
   void pretty_print(std::ostream& stream) const override;
@@ -41,7 +37,6 @@ class AdaptiveLogSoftmaxWithLossImpl : public Cloneable<AdaptiveLogSoftmaxWithLo
   Tensor log_prob(const Tensor& input);
   Tensor predict(const Tensor& input);
 
-  AdaptiveLogSoftmaxWithLossOptions options;
   std::vector<int64_t> cutoffs;  // and the number of classes behind them
   int64_t shortlist_size = 0, n_clusters = 0, head_size = 0;
   Linear head = nullptr;

@@ -44,11 +44,6 @@ std::tuple<Tensor, Tensor> multi_head_attention_forward(
 
 }  // namespace functional
 
-MultiheadAttentionImpl::MultiheadAttentionImpl(const MultiheadAttentionOptions& options)
-    : options(options) {
-  MultiheadAttentionImpl::reset();
-}
-
 void MultiheadAttentionImpl::reset() {
   const int64_t width = options.embed_dim();
   CHECK(width > 0 && options.num_heads() > 0, ValueError,

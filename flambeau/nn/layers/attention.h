@@ -60,9 +60,7 @@ std::tuple<Tensor, Tensor> multi_head_attention_forward(
 
 class MultiheadAttentionImpl : public Cloneable<MultiheadAttentionImpl> {
  public:
-  MultiheadAttentionImpl(int64_t embed_dim, int64_t num_heads)
-      : MultiheadAttentionImpl(MultiheadAttentionOptions(embed_dim, num_heads)) {}
-  explicit MultiheadAttentionImpl(const MultiheadAttentionOptions& options);
+  FLAMBEAU_FROM_OPTIONS(MultiheadAttentionImpl, MultiheadAttentionOptions);
   void reset() override;
   void _reset_parameters();
   void pretty_print(std::ostream& stream) const override;
@@ -72,7 +70,6 @@ class MultiheadAttentionImpl : public Cloneable<MultiheadAttentionImpl> {
                                      const Tensor& attn_mask = {}, bool average_attn_weights = true,
                                      bool is_causal = false);
 
-  MultiheadAttentionOptions options;
   bool _qkv_same_embed_dim = false;
   Tensor in_proj_weight, in_proj_bias, bias_k, bias_v;
   Linear out_proj = nullptr;

@@ -98,11 +98,6 @@ ExpandingArray<D> output_padding_for(const Tensor& input, const ConvTransposeOpt
 namespace detail {
 
 template <size_t D, bool Transposed, class Derived>
-ConvNdImpl<D, Transposed, Derived>::ConvNdImpl(const Options& options) : options(options) {
-  ConvNdImpl::reset();
-}
-
-template <size_t D, bool Transposed, class Derived>
 void ConvNdImpl<D, Transposed, Derived>::reset() {
   const int64_t in = options.in_channels(), out = options.out_channels(), groups = options.groups();
   CHECK(in > 0 && groups > 0 && out > 0, ValueError,

@@ -78,14 +78,11 @@ class ConvNdImpl : public Cloneable<Derived> {
  public:
   using Options = ConvNdOptions<D, Transposed>;
 
-  ConvNdImpl(int64_t in_channels, int64_t out_channels, ExpandingArray<D> kernel_size)
-      : ConvNdImpl(Options(in_channels, out_channels, kernel_size)) {}
-  explicit ConvNdImpl(const Options& options);
+  FLAMBEAU_FROM_OPTIONS(ConvNdImpl, Options);
   void reset() override;
   void reset_parameters();
   void pretty_print(std::ostream& stream) const override;
 
-  Options options;
   Tensor weight, bias;
 
  protected:

@@ -79,9 +79,6 @@ void check_table(const Tensor& embeddings) {
 
 // --- Embedding -----------------------------------------------------------------------------------
 
-EmbeddingImpl::EmbeddingImpl(EmbeddingOptions options) : options(std::move(options)) {
-  EmbeddingImpl::reset();
-}
 void EmbeddingImpl::reset() {
   make_table(*this, [&](const Tensor& table) { weight = register_parameter("weight", table); });
 }
@@ -111,9 +108,6 @@ Embedding Embedding::from_pretrained(const Tensor& embeddings,
 
 // --- EmbeddingBag --------------------------------------------------------------------------------
 
-EmbeddingBagImpl::EmbeddingBagImpl(EmbeddingBagOptions options) : options(std::move(options)) {
-  EmbeddingBagImpl::reset();
-}
 void EmbeddingBagImpl::reset() {
   make_table(*this, [&](const Tensor& table) { weight = register_parameter("weight", table); });
 }

@@ -79,15 +79,12 @@ using EmbeddingBagFromPretrainedOptions = functional::EmbeddingBagFuncOptions;
 
 class EmbeddingImpl : public Cloneable<EmbeddingImpl> {
  public:
-  EmbeddingImpl(int64_t num_embeddings, int64_t embedding_dim)
-      : EmbeddingImpl(EmbeddingOptions(num_embeddings, embedding_dim)) {}
-  explicit EmbeddingImpl(EmbeddingOptions options);
+  FLAMBEAU_FROM_OPTIONS(EmbeddingImpl, EmbeddingOptions);
   void reset() override;
   void reset_parameters();
   void pretty_print(std::ostream& stream) const override;
   Tensor forward(const Tensor& indices);
 
-  EmbeddingOptions options;
   Tensor weight;
 };
 class Embedding : public ModuleHolder<EmbeddingImpl> {
@@ -100,16 +97,13 @@ class Embedding : public ModuleHolder<EmbeddingImpl> {
 
 class EmbeddingBagImpl : public Cloneable<EmbeddingBagImpl> {
  public:
-  EmbeddingBagImpl(int64_t num_embeddings, int64_t embedding_dim)
-      : EmbeddingBagImpl(EmbeddingBagOptions(num_embeddings, embedding_dim)) {}
-  explicit EmbeddingBagImpl(EmbeddingBagOptions options);
+  FLAMBEAU_FROM_OPTIONS(EmbeddingBagImpl, EmbeddingBagOptions);
   void reset() override;
   void reset_parameters();
   void pretty_print(std::ostream& stream) const override;
   Tensor forward(const Tensor& input, const Tensor& offsets = {},
                  const Tensor& per_sample_weights = {});
 
-  EmbeddingBagOptions options;
   Tensor weight;
 
  protected:

@@ -15,7 +15,6 @@ Tensor functional::bilinear(const Tensor& input1, const Tensor& input2, const Te
   return torch::bilinear(input1, input2, weight, bias);
 }
 
-LinearImpl::LinearImpl(const LinearOptions& options) : options(options) { LinearImpl::reset(); }
 void LinearImpl::reset() {
   weight =
       register_parameter("weight", torch::empty({options.out_features(), options.in_features()}));
@@ -30,9 +29,6 @@ void LinearImpl::pretty_print(std::ostream& stream) const {
       "out_features", options.out_features())("bias", options.bias());
 }
 
-BilinearImpl::BilinearImpl(const BilinearOptions& options) : options(options) {
-  BilinearImpl::reset();
-}
 void BilinearImpl::reset() {
   weight = register_parameter(
       "weight",

@@ -41,36 +41,8 @@ Tensor bilinear(const Tensor& input1, const Tensor& input2, const Tensor& weight
 
 }  // namespace functional
 
-class LinearImpl : public Cloneable<LinearImpl> {
- public:
-  LinearImpl(int64_t in_features, int64_t out_features)
-      : LinearImpl(LinearOptions(in_features, out_features)) {}
-  explicit LinearImpl(const LinearOptions& options);
-  void reset() override;
-  void reset_parameters();
-  void pretty_print(std::ostream& stream) const override;
-  Tensor forward(const Tensor& input);
-
-  LinearOptions options;
-  Tensor weight, bias;
-};
-TORCH_MODULE(Linear);
-
-class BilinearImpl : public Cloneable<BilinearImpl> {
- public:
-  BilinearImpl(int64_t in1_features, int64_t in2_features, int64_t out_features)
-      : BilinearImpl(BilinearOptions(in1_features, in2_features, out_features)) {}
-  explicit BilinearImpl(const BilinearOptions& options);
-  void reset() override;
-  void reset_parameters();
-  void pretty_print(std::ostream& stream) const override;
-  Tensor forward(const Tensor& input1, const Tensor& input2);
-
-  BilinearOptions options;
-  Tensor weight, bias;
-};
-TORCH_MODULE(Bilinear);
-
+FLAMBEAU_PARAMETER_LAYER(Linear, const Tensor& input);
+FLAMBEAU_PARAMETER_LAYER(Bilinear, const Tensor& input1, const Tensor& input2);
 FLAMBEAU_LAYER(Flatten, const Tensor& input);
 FLAMBEAU_LAYER(Unflatten, const Tensor& input);
 FLAMBEAU_LAYER_OF(Identity, NoOptions, const Tensor& input);

@@ -67,11 +67,6 @@ Tensor normalize(const Tensor& input, const NormalizeFuncOptions& options) {
 // --- Batch and instance normalization ------------------------------------------------------------
 
 template <class Derived, class NormOptions>
-NormImplBase<Derived, NormOptions>::NormImplBase(const NormOptions& options) : options(options) {
-  NormImplBase::reset();
-}
-
-template <class Derived, class NormOptions>
 void NormImplBase<Derived, NormOptions>::reset() {
   const bool affine = options.affine(), tracks = options.track_running_stats();
   const int64_t n = options.num_features();

@@ -116,14 +116,12 @@ Tensor normalize(const Tensor& input, const NormalizeFuncOptions& options = {});
 template <class Derived, class NormOptions>
 class NormImplBase : public Cloneable<Derived> {
  public:
-  NormImplBase(int64_t num_features) : NormImplBase(NormOptions(num_features)) {}  // NOLINT
-  explicit NormImplBase(const NormOptions& options);
+  FLAMBEAU_FROM_OPTIONS(NormImplBase, NormOptions);
   void reset() override;
   void reset_running_stats();
   void reset_parameters();
   [[nodiscard]] int64_t state_version() const override { return 2; }
 
-  NormOptions options;
   Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
  protected:
@@ -148,29 +146,9 @@ FLAMBEAU_NORM(InstanceNorm2d, InstanceNormOptions);
 FLAMBEAU_NORM(InstanceNorm3d, InstanceNormOptions);
 #undef FLAMBEAU_NORM
 
-#define FLAMBEAU_AFFINE_NORM(Name)                                               \
-  class Name##Impl : public Cloneable<Name##Impl> {                              \
-   public:                                                                       \
-    template <class... Args>                                                     \
-    requires std::constructible_from<Name##Options, Args...>                     \
-    explicit Name##Impl(Args&&... args) : options(std::forward<Args>(args)...) { \
-      Name##Impl::reset();                                                       \
-    }                                                                            \
-    void reset() override;                                                       \
-    void reset_parameters();                                                     \
-    void pretty_print(std::ostream& stream) const override;                      \
-    Tensor forward(const Tensor& input);                                         \
-                                                                                 \
-    Name##Options options;                                                       \
-    Tensor weight, bias;                                                         \
-  };                                                                             \
-  TORCH_MODULE(Name)
-
-FLAMBEAU_AFFINE_NORM(LayerNorm);
-FLAMBEAU_AFFINE_NORM(RMSNorm);
-FLAMBEAU_AFFINE_NORM(GroupNorm);
-#undef FLAMBEAU_AFFINE_NORM
-
+FLAMBEAU_PARAMETER_LAYER(LayerNorm, const Tensor& input);
+FLAMBEAU_PARAMETER_LAYER(RMSNorm, const Tensor& input);
+FLAMBEAU_PARAMETER_LAYER(GroupNorm, const Tensor& input);
 FLAMBEAU_LAYER(LocalResponseNorm, const Tensor& input);
 FLAMBEAU_LAYER(CrossMapLRN2d, const Tensor& input);
 

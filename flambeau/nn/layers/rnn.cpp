@@ -59,11 +59,6 @@ namespace detail {
 // --- RNN, LSTM, GRU ------------------------------------------------------------------------------
 
 template <class Derived>
-RNNImplBase<Derived>::RNNImplBase(const RNNOptions& options) : options(options) {
-  RNNImplBase::reset();
-}
-
-template <class Derived>
 void RNNImplBase<Derived>::reset() {
   const int64_t hidden = options.hidden_size(), projected = options.proj_size();
   CHECK(options.dropout() >= 0 && options.dropout() <= 1, ValueError,
@@ -241,11 +236,6 @@ auto LSTMImpl::forward_with_packed_input(const PackedSequence& packed_input,
 // --- Cells ---------------------------------------------------------------------------------------
 
 namespace detail {
-
-template <class Derived>
-RNNCellImplBase<Derived>::RNNCellImplBase(const RNNCellOptions& options) : options(options) {
-  RNNCellImplBase::reset();
-}
 
 template <class Derived>
 void RNNCellImplBase<Derived>::reset() {

@@ -47,17 +47,13 @@ namespace detail {
 template <class Derived>
 class RNNImplBase : public Cloneable<Derived> {
  public:
-  RNNImplBase(int64_t input_size, int64_t hidden_size)
-      : RNNImplBase(RNNOptions(input_size, hidden_size)) {}
-  explicit RNNImplBase(const RNNOptions& options);
+  FLAMBEAU_FROM_OPTIONS(RNNImplBase, RNNOptions);
   void reset() override;
   void reset_parameters();
   void pretty_print(std::ostream& stream) const override;
   // Does nothing: the op takes weights wherever they lie in memory.
   void flatten_parameters() {}
   [[nodiscard]] std::vector<Tensor> all_weights() const { return weights_; }
-
-  RNNOptions options;
 
  protected:
   using States = std::vector<Tensor>;  // none: zeros
@@ -118,14 +114,11 @@ namespace detail {
 template <class Derived>
 class RNNCellImplBase : public Cloneable<Derived> {
  public:
-  RNNCellImplBase(int64_t input_size, int64_t hidden_size)
-      : RNNCellImplBase(RNNCellOptions(input_size, hidden_size)) {}
-  explicit RNNCellImplBase(const RNNCellOptions& options);
+  FLAMBEAU_FROM_OPTIONS(RNNCellImplBase, RNNCellOptions);
   void reset() override;
   void reset_parameters();
   void pretty_print(std::ostream& stream) const override;
 
-  RNNCellOptions options;
   Tensor weight_ih, weight_hh, bias_ih, bias_hh;
 
  protected:

@@ -64,11 +64,6 @@ Tensor canonical(const Tensor& mask, const char* name, const Tensor& other, cons
 
 // --- Layers --------------------------------------------------------------------------------------
 
-TransformerEncoderLayerImpl::TransformerEncoderLayerImpl(TransformerEncoderLayerOptions options)
-    : options(std::move(options)) {
-  TransformerEncoderLayerImpl::reset();
-}
-
 // What both kinds of layers hold, in the order in which Python's make it.
 #define MAKE(name, ...) name = this->register_module(#name, __VA_ARGS__)
 #define MAKE_FEEDFORWARD                                               \
@@ -104,11 +99,6 @@ Tensor TransformerEncoderLayerImpl::forward(const Tensor& src, const Tensor& src
   const Tensor x = norm1->forward(src + dropout1->forward(seen));
   const Tensor wide = dropout->forward(activate(options.activation(), linear1->forward(x)));
   return norm2->forward(x + dropout2->forward(linear2->forward(wide)));
-}
-
-TransformerDecoderLayerImpl::TransformerDecoderLayerImpl(TransformerDecoderLayerOptions options)
-    : options(std::move(options)) {
-  TransformerDecoderLayerImpl::reset();
 }
 
 void TransformerDecoderLayerImpl::reset() {
@@ -149,15 +139,6 @@ Tensor TransformerDecoderLayerImpl::forward(const Tensor& tgt, const Tensor& mem
 }
 
 // --- Stacks --------------------------------------------------------------------------------------
-
-TransformerEncoderImpl::TransformerEncoderImpl(TransformerEncoderOptions options)
-    : options(std::move(options)) {
-  TransformerEncoderImpl::reset();
-}
-TransformerDecoderImpl::TransformerDecoderImpl(TransformerDecoderOptions options)
-    : options(std::move(options)) {
-  TransformerDecoderImpl::reset();
-}
 
 void TransformerEncoderImpl::reset() {
   MAKE(layers, copies_of(options.encoder_layer(), options.num_layers()));
@@ -205,10 +186,6 @@ Tensor TransformerDecoderImpl::forward(const Tensor& tgt, const Tensor& memory,
 }
 
 // --- Both ----------------------------------------------------------------------------------------
-
-TransformerImpl::TransformerImpl(TransformerOptions options) : options(std::move(options)) {
-  TransformerImpl::reset();
-}
 
 void TransformerImpl::reset() {
   const auto layer = TransformerEncoderLayerOptions(options.d_model(), options.nhead())

@@ -30,15 +30,12 @@ using TransformerDecoderLayerOptions = TransformerEncoderLayerOptions;
 // Self-attention and a feed-forward network, each with a residual and a norm.
 class TransformerEncoderLayerImpl : public Cloneable<TransformerEncoderLayerImpl> {
  public:
-  TransformerEncoderLayerImpl(int64_t d_model, int64_t nhead)
-      : TransformerEncoderLayerImpl(TransformerEncoderLayerOptions(d_model, nhead)) {}
-  explicit TransformerEncoderLayerImpl(TransformerEncoderLayerOptions options);
+  FLAMBEAU_FROM_OPTIONS(TransformerEncoderLayerImpl, TransformerEncoderLayerOptions);
   void reset() override;
   void reset_parameters();
   Tensor forward(const Tensor& src, const Tensor& src_mask = {},
                  const Tensor& src_key_padding_mask = {}, bool is_causal = false);
 
-  TransformerEncoderLayerOptions options;
   MultiheadAttention self_attn = nullptr;
   Linear linear1 = nullptr;
   Dropout dropout = nullptr;
@@ -54,16 +51,13 @@ TORCH_MODULE(TransformerEncoderLayer);
 // Self-attention, attention to the encoder's output, and a feed-forward network.
 class TransformerDecoderLayerImpl : public Cloneable<TransformerDecoderLayerImpl> {
  public:
-  TransformerDecoderLayerImpl(int64_t d_model, int64_t nhead)
-      : TransformerDecoderLayerImpl(TransformerDecoderLayerOptions(d_model, nhead)) {}
-  explicit TransformerDecoderLayerImpl(TransformerDecoderLayerOptions options);
+  FLAMBEAU_FROM_OPTIONS(TransformerDecoderLayerImpl, TransformerDecoderLayerOptions);
   void reset() override;
   void reset_parameters();
   Tensor forward(const Tensor& tgt, const Tensor& memory, const Tensor& tgt_mask = {},
                  const Tensor& memory_mask = {}, const Tensor& tgt_key_padding_mask = {},
                  const Tensor& memory_key_padding_mask = {}, bool tgt_is_causal = false);
 
-  TransformerDecoderLayerOptions options;
   MultiheadAttention self_attn = nullptr, multihead_attn = nullptr;
   Linear linear1 = nullptr;
   Dropout dropout = nullptr;
@@ -103,15 +97,12 @@ struct TransformerDecoderOptions {
 // Copies of a layer, one after the other, and a norm on their result if one is given.
 class TransformerEncoderImpl : public Cloneable<TransformerEncoderImpl> {
  public:
-  TransformerEncoderImpl(TransformerEncoderLayer encoder_layer, int64_t num_layers)
-      : TransformerEncoderImpl(TransformerEncoderOptions(std::move(encoder_layer), num_layers)) {}
-  explicit TransformerEncoderImpl(TransformerEncoderOptions options);
+  FLAMBEAU_FROM_OPTIONS(TransformerEncoderImpl, TransformerEncoderOptions);
   void reset() override;
   void reset_parameters();
   Tensor forward(const Tensor& src, const Tensor& src_mask = {},
                  const Tensor& src_key_padding_mask = {});
 
-  TransformerEncoderOptions options;
   ModuleList layers = nullptr;
   AnyModule norm;
 
@@ -122,16 +113,13 @@ TORCH_MODULE(TransformerEncoder);
 
 class TransformerDecoderImpl : public Cloneable<TransformerDecoderImpl> {
  public:
-  TransformerDecoderImpl(TransformerDecoderLayer decoder_layer, int64_t num_layers)
-      : TransformerDecoderImpl(TransformerDecoderOptions(std::move(decoder_layer), num_layers)) {}
-  explicit TransformerDecoderImpl(TransformerDecoderOptions options);
+  FLAMBEAU_FROM_OPTIONS(TransformerDecoderImpl, TransformerDecoderOptions);
   void reset() override;
   void reset_parameters();
   Tensor forward(const Tensor& tgt, const Tensor& memory, const Tensor& tgt_mask = {},
                  const Tensor& memory_mask = {}, const Tensor& tgt_key_padding_mask = {},
                  const Tensor& memory_key_padding_mask = {});
 
-  TransformerDecoderOptions options;
   ModuleList layers = nullptr;
   AnyModule norm;
 
@@ -166,7 +154,7 @@ struct TransformerOptions {
 // An encoder and a decoder that attends to its output.
 class TransformerImpl : public Cloneable<TransformerImpl> {
  public:
-  explicit TransformerImpl(TransformerOptions options = {});
+  FLAMBEAU_FROM_OPTIONS(TransformerImpl, TransformerOptions);
   void reset() override;
   void reset_parameters();
   Tensor forward(const Tensor& src, const Tensor& tgt, const Tensor& src_mask = {},
@@ -176,7 +164,6 @@ class TransformerImpl : public Cloneable<TransformerImpl> {
   // A mask that lets each step see itself and those before.
   static Tensor generate_square_subsequent_mask(int64_t sz);
 
-  TransformerOptions options;
   AnyModule encoder, decoder;
 
  protected:
