@@ -85,41 +85,29 @@ class TensorLambda : public TensorTransform<Target> {
   FunctionType function_;
 };
 
+namespace detail {
+Tensor channels(ArrayRef<double> values);  // that broadcast over an image
+}
+
 // Subtracts the mean and divides by the standard deviation of each channel.
 template <class Target = Tensor>
 struct Normalize : TensorTransform<Target> {
   Normalize(ArrayRef<double> mean, ArrayRef<double> stddev)
-      : mean(channels(mean)), stddev(channels(stddev)) {}
+      : mean(detail::channels(mean)), stddev(detail::channels(stddev)) {}
   Tensor operator()(Tensor input) override { return input.sub(mean).div(stddev); }
 
   Tensor mean, stddev;
-
- private:
-  static Tensor channels(ArrayRef<double> values) {
-    return torch::tensor(values, torch::kFloat32).view({-1, 1, 1});
-  }
 };
 
 template <class T = Example<>>
 struct Stack;
 template <>
 struct Stack<Example<>> : Collation<Example<>> {
-  Example<> apply_batch(std::vector<Example<>> examples) override {
-    std::vector<Tensor> data, targets;
-    for (Example<>& each : examples) {
-      data.push_back(std::move(each.data));
-      targets.push_back(std::move(each.target));
-    }
-    return {torch::stack(data), torch::stack(targets)};
-  }
+  Example<> apply_batch(std::vector<Example<>> examples) override;
 };
 template <>
 struct Stack<TensorExample> : Collation<TensorExample> {
-  TensorExample apply_batch(std::vector<TensorExample> examples) override {
-    std::vector<Tensor> data;
-    for (TensorExample& each : examples) data.push_back(std::move(each.data));
-    return {torch::stack(data)};
-  }
+  TensorExample apply_batch(std::vector<TensorExample> examples) override;
 };
 
 }  // namespace flambeau::torch::data::transforms

@@ -43,6 +43,10 @@ void SequentialImpl::push_back(std::string name, AnyModule module) {
   modules_.push_back(std::move(module));
 }
 
+void SequentialImpl::push_back(AnyModule module) {
+  push_back(std::to_string(size()), std::move(module));
+}
+
 std::shared_ptr<Module> SequentialImpl::ptr(size_t index) const {
   detail::check_index(index, size());
   return modules_[index].ptr();
@@ -64,6 +68,10 @@ std::shared_ptr<Module> ModuleListImpl::clone(const std::optional<Device>& devic
 
 void ModuleListImpl::pretty_print(std::ostream& stream) const { stream << "torch::nn::ModuleList"; }
 
+void ModuleListImpl::push_back(std::shared_ptr<Module> module) {
+  insert(size(), std::move(module));
+}
+
 void ModuleListImpl::insert(size_t index, std::shared_ptr<Module> module) {
   CHECK(index <= size(), RuntimeError, "Index out of range");
   modules_.insert(modules_.begin() + static_cast<ptrdiff_t>(index), std::move(module));
@@ -80,6 +88,9 @@ std::shared_ptr<Module> ModuleListImpl::ptr(size_t index) const {
   return modules_[index];
 }
 
+ModuleDictImpl::ModuleDictImpl(const Items& modules) { update(modules); }
+ModuleDictImpl::ModuleDictImpl(const Dict& modules) { update(modules); }
+
 std::shared_ptr<Module> ModuleDictImpl::clone(const std::optional<Device>& device) const {
   auto copy = std::make_shared<ModuleDictImpl>();
   for (const auto& item : children_) copy->insert(item.key(), item.value()->clone(device));
@@ -89,10 +100,8 @@ std::shared_ptr<Module> ModuleDictImpl::clone(const std::optional<Device>& devic
 
 void ModuleDictImpl::pretty_print(std::ostream& stream) const { stream << "torch::nn::ModuleDict"; }
 
-std::shared_ptr<Module> ModuleDictImpl::pop(const std::string& key) {
-  auto module = children_[key];
-  unregister_module(key);
-  return module;
+std::shared_ptr<Module> ModuleDictImpl::operator[](const std::string& key) const {
+  return children_[key];
 }
 
 void ModuleDictImpl::insert(const std::string& key, std::shared_ptr<Module> module) {
@@ -100,6 +109,10 @@ void ModuleDictImpl::insert(const std::string& key, std::shared_ptr<Module> modu
     replace_module(key, std::move(module));
   else
     register_module(key, std::move(module));
+}
+
+void ModuleDictImpl::update(const Items& modules) {
+  for (const auto& [key, module] : modules) insert(key, module);
 }
 
 // --- ParameterList, ParameterDict ----------------------------------------------------------------
@@ -140,10 +153,15 @@ void ParameterListImpl::pretty_print(std::ostream& stream) const {
 void ParameterListImpl::append(const Tensor& parameter) {
   register_parameter(std::to_string(size()), parameter, parameter.requires_grad());
 }
-void ParameterListImpl::append(const OrderedDict<std::string, Tensor>::Item& item) {
+void ParameterListImpl::append(const Dict::Item& item) {
   register_parameter(item.key(), item.value(), item->requires_grad());
 }
+Tensor& ParameterListImpl::at(size_t index) {
+  detail::check_index(index, size());
+  return parameters_[std::to_string(index)];
+}
 
+ParameterDictImpl::ParameterDictImpl(const Dict& parameters) { update(parameters); }
 std::shared_ptr<Module> ParameterDictImpl::clone(const std::optional<Device>& device) const {
   return copy_parameters(*this, device);
 }
@@ -153,10 +171,6 @@ void ParameterDictImpl::pretty_print(std::ostream& stream) const {
 Tensor& ParameterDictImpl::insert(const std::string& key, const Tensor& parameter) {
   return register_parameter(key, parameter, parameter.requires_grad());
 }
-Tensor ParameterDictImpl::pop(const std::string& key) {
-  Tensor parameter = parameters_[key];
-  parameters_.erase(key);
-  return parameter;
-}
+Tensor& ParameterDictImpl::get(const std::string& key) { return parameters_[key]; }
 
 }  // namespace flambeau::torch::nn

@@ -47,12 +47,80 @@ std::shared_ptr<T> cast(const std::shared_ptr<Module>& module, const std::string
 
 }  // namespace detail
 
-// Calls modules one after the other, each with what the one before returned.
-class SequentialImpl : public Cloneable<SequentialImpl> {
- public:
-  using Iterator = std::vector<AnyModule>::iterator;
-  using ConstIterator = std::vector<AnyModule>::const_iterator;
+// What those by number share: the elements, and how to go over them.
+namespace detail {
 
+template <class Derived, class Element>
+class ListImpl : public Cloneable<Derived> {
+ public:
+  using Iterator = typename std::vector<Element>::iterator;
+  using ConstIterator = typename std::vector<Element>::const_iterator;
+
+  void reset() override {}
+  template <class Container>
+  void extend(const Container& container) {
+    for (const auto& module : container) static_cast<Derived&>(*this).push_back(module);
+  }
+  Iterator begin() { return modules_.begin(); }
+  [[nodiscard]] ConstIterator begin() const { return modules_.begin(); }
+  Iterator end() { return modules_.end(); }
+  [[nodiscard]] ConstIterator end() const { return modules_.end(); }
+  [[nodiscard]] size_t size() const noexcept { return modules_.size(); }
+  [[nodiscard]] bool is_empty() const noexcept { return modules_.empty(); }
+
+ protected:
+  std::vector<Element> modules_;
+};
+
+// What those by name share: all is in the dictionary of the module that a state_dict is made of.
+template <class Derived, class Value>
+class DictImpl : public Cloneable<Derived> {
+ public:
+  using Dict = OrderedDict<std::string, Value>;
+  using Iterator = typename Dict::Iterator;
+  using ConstIterator = typename Dict::ConstIterator;
+
+  void reset() override {}
+  [[nodiscard]] auto items() const { return dict().pairs(); }
+  [[nodiscard]] std::vector<std::string> keys() const { return dict().keys(); }
+  [[nodiscard]] std::vector<Value> values() const { return dict().values(); }
+  Iterator begin() { return dict().begin(); }
+  [[nodiscard]] ConstIterator begin() const { return dict().begin(); }
+  Iterator end() { return dict().end(); }
+  [[nodiscard]] ConstIterator end() const { return dict().end(); }
+  [[nodiscard]] size_t size() const noexcept { return dict().size(); }
+  [[nodiscard]] bool empty() const noexcept { return dict().is_empty(); }
+  [[nodiscard]] bool is_empty() const noexcept { return dict().is_empty(); }
+  [[nodiscard]] bool contains(const std::string& key) const noexcept {
+    return dict().contains(key);
+  }
+  void clear() { dict().clear(); }
+  template <class Container>
+  void update(const Container& container) {
+    for (const auto& item : container)
+      static_cast<Derived&>(*this).insert(item.key(), item.value());
+  }
+  Value pop(const std::string& key) {
+    Value value = dict()[key];
+    dict().erase(key);
+    return value;
+  }
+
+ protected:
+  Dict& dict() noexcept {
+    if constexpr (std::is_same_v<Value, Tensor>)
+      return this->parameters_;
+    else
+      return this->children_;
+  }
+  [[nodiscard]] const Dict& dict() const noexcept { return const_cast<DictImpl*>(this)->dict(); }
+};
+
+}  // namespace detail
+
+// Calls modules one after the other, each with what the one before returned.
+class SequentialImpl : public detail::ListImpl<SequentialImpl, AnyModule> {
+ public:
   SequentialImpl() = default;
   template <class... Modules>
   requires(sizeof...(Modules) > 0 &&
@@ -64,7 +132,6 @@ class SequentialImpl : public Cloneable<SequentialImpl> {
 
   [[nodiscard]] std::shared_ptr<Module> clone(
       const std::optional<Device>& device = {}) const override;
-  void reset() override {}
   void pretty_print(std::ostream& stream) const override;
 
   template <class R = Tensor, class... Inputs>
@@ -79,7 +146,7 @@ class SequentialImpl : public Cloneable<SequentialImpl> {
   AnyValue any_forward_values(std::vector<AnyValue> values);
 
   void push_back(std::string name, AnyModule module);
-  void push_back(AnyModule module) { push_back(std::to_string(size()), std::move(module)); }
+  void push_back(AnyModule module);
   template <detail::AnyOne M>
   void push_back(std::string name, M&& module) {
     push_back(std::move(name), AnyModule(std::forward<M>(module)));
@@ -88,15 +155,7 @@ class SequentialImpl : public Cloneable<SequentialImpl> {
   void push_back(M&& module) {
     push_back(AnyModule(std::forward<M>(module)));
   }
-  template <class Container>
-  void extend(const Container& container) {
-    for (const auto& module : container) push_back(module);
-  }
 
-  Iterator begin() { return modules_.begin(); }
-  [[nodiscard]] ConstIterator begin() const { return modules_.begin(); }
-  Iterator end() { return modules_.end(); }
-  [[nodiscard]] ConstIterator end() const { return modules_.end(); }
   template <class T>
   T& at(size_t index) {
     detail::check_index(index, size());
@@ -113,12 +172,9 @@ class SequentialImpl : public Cloneable<SequentialImpl> {
     return modules_[index].ptr<T>();
   }
   [[nodiscard]] std::shared_ptr<Module> operator[](size_t index) const { return ptr(index); }
-  [[nodiscard]] size_t size() const noexcept { return modules_.size(); }
-  [[nodiscard]] bool is_empty() const noexcept { return modules_.empty(); }
 
  private:
   [[noreturn]] static void refuse_result(const std::type_info& is, const std::type_info& wanted);
-  std::vector<AnyModule> modules_;
 };
 
 class Sequential : public ModuleHolder<SequentialImpl> {
@@ -132,11 +188,8 @@ class Sequential : public ModuleHolder<SequentialImpl> {
 };
 
 // Modules by number: only holds them.
-class ModuleListImpl : public Cloneable<ModuleListImpl> {
+class ModuleListImpl : public detail::ListImpl<ModuleListImpl, std::shared_ptr<Module>> {
  public:
-  using Iterator = std::vector<std::shared_ptr<Module>>::iterator;
-  using ConstIterator = std::vector<std::shared_ptr<Module>>::const_iterator;
-
   ModuleListImpl() = default;
   template <class... Modules>
   requires(sizeof...(Modules) > 0 &&
@@ -146,17 +199,12 @@ class ModuleListImpl : public Cloneable<ModuleListImpl> {
 
   [[nodiscard]] std::shared_ptr<Module> clone(
       const std::optional<Device>& device = {}) const override;
-  void reset() override {}
   void pretty_print(std::ostream& stream) const override;
 
-  void push_back(std::shared_ptr<Module> module) { insert(size(), std::move(module)); }
+  void push_back(std::shared_ptr<Module> module);
   template <detail::Shareable M>
   void push_back(M&& module) {
     push_back(std::shared_ptr<Module>(detail::shared_module(std::forward<M>(module))));
-  }
-  template <class Container>
-  void extend(const Container& container) {
-    for (const auto& module : container) push_back(module);
   }
   void insert(size_t index, std::shared_ptr<Module> module);
   template <detail::Shareable M>
@@ -164,10 +212,6 @@ class ModuleListImpl : public Cloneable<ModuleListImpl> {
     insert(index, std::shared_ptr<Module>(detail::shared_module(std::forward<M>(module))));
   }
 
-  Iterator begin() { return modules_.begin(); }
-  [[nodiscard]] ConstIterator begin() const { return modules_.begin(); }
-  Iterator end() { return modules_.end(); }
-  [[nodiscard]] ConstIterator end() const { return modules_.end(); }
   [[nodiscard]] std::shared_ptr<Module> ptr(size_t index) const;
   template <class T>
   [[nodiscard]] std::shared_ptr<T> ptr(size_t index) const {
@@ -182,75 +226,40 @@ class ModuleListImpl : public Cloneable<ModuleListImpl> {
     return *ptr<T>(index);
   }
   [[nodiscard]] std::shared_ptr<Module> operator[](size_t index) const { return ptr(index); }
-  [[nodiscard]] size_t size() const noexcept { return modules_.size(); }
-  [[nodiscard]] bool is_empty() const noexcept { return modules_.empty(); }
-
- private:
-  std::vector<std::shared_ptr<Module>> modules_;
 };
 TORCH_MODULE(ModuleList);
 
 // Modules by name: only holds them.
-class ModuleDictImpl : public Cloneable<ModuleDictImpl> {
+class ModuleDictImpl : public detail::DictImpl<ModuleDictImpl, std::shared_ptr<Module>> {
  public:
   using Items = std::vector<std::pair<std::string, std::shared_ptr<Module>>>;
-  using Iterator = OrderedDict<std::string, std::shared_ptr<Module>>::Iterator;
-  using ConstIterator = OrderedDict<std::string, std::shared_ptr<Module>>::ConstIterator;
 
   ModuleDictImpl() = default;
-  explicit ModuleDictImpl(const Items& modules) { update(modules); }
-  explicit ModuleDictImpl(const OrderedDict<std::string, std::shared_ptr<Module>>& modules) {
-    update(modules);
-  }
+  explicit ModuleDictImpl(const Items& modules);
+  explicit ModuleDictImpl(const Dict& modules);
 
   [[nodiscard]] std::shared_ptr<Module> clone(
       const std::optional<Device>& device = {}) const override;
-  void reset() override {}
   void pretty_print(std::ostream& stream) const override;
 
-  [[nodiscard]] Items items() const { return children_.pairs(); }
-  [[nodiscard]] std::vector<std::string> keys() const { return children_.keys(); }
-  [[nodiscard]] std::vector<std::shared_ptr<Module>> values() const { return children_.values(); }
-  Iterator begin() { return children_.begin(); }
-  [[nodiscard]] ConstIterator begin() const { return children_.begin(); }
-  Iterator end() { return children_.end(); }
-  [[nodiscard]] ConstIterator end() const { return children_.end(); }
-  [[nodiscard]] size_t size() const noexcept { return children_.size(); }
-  [[nodiscard]] bool empty() const noexcept { return children_.is_empty(); }
-  [[nodiscard]] bool contains(const std::string& key) const noexcept {
-    return children_.contains(key);
-  }
-  void clear() { children_.clear(); }
-
-  [[nodiscard]] std::shared_ptr<Module> operator[](const std::string& key) const {
-    return children_[key];
-  }
+  [[nodiscard]] std::shared_ptr<Module> operator[](const std::string& key) const;
   template <class T>
   T& at(const std::string& key) {
-    return *detail::cast<T>(children_[key], key);
+    return *detail::cast<T>((*this)[key], key);
   }
   template <class T>
   [[nodiscard]] const T& at(const std::string& key) const {
-    return *detail::cast<T>(children_[key], key);
+    return *detail::cast<T>((*this)[key], key);
   }
-  std::shared_ptr<Module> pop(const std::string& key);
   void insert(const std::string& key, std::shared_ptr<Module> module);
-  void update(const Items& modules) {
-    for (const auto& [key, module] : modules) insert(key, module);
-  }
-  template <class Container>
-  void update(const Container& container) {
-    for (const auto& item : container) insert(item.key(), item.value());
-  }
+  using DictImpl::update;
+  void update(const Items& modules);
 };
 TORCH_MODULE(ModuleDict);
 
 // Parameters by number.
-class ParameterListImpl : public Cloneable<ParameterListImpl> {
+class ParameterListImpl : public detail::DictImpl<ParameterListImpl, Tensor> {
  public:
-  using Iterator = OrderedDict<std::string, Tensor>::Iterator;
-  using ConstIterator = OrderedDict<std::string, Tensor>::ConstIterator;
-
   ParameterListImpl() = default;
   template <class... Tensors>
   requires(sizeof...(Tensors) > 0 && (std::convertible_to<Tensors, Tensor> &&
@@ -259,11 +268,10 @@ class ParameterListImpl : public Cloneable<ParameterListImpl> {
   }
   [[nodiscard]] std::shared_ptr<Module> clone(
       const std::optional<Device>& device = {}) const override;
-  void reset() override {}
   void pretty_print(std::ostream& stream) const override;
 
   void append(const Tensor& parameter);
-  void append(const OrderedDict<std::string, Tensor>::Item& item);
+  void append(const Dict::Item& item);
   template <class Container>
   void extend(const Container& container) {
     for (const auto& parameter : container) append(parameter);
@@ -273,63 +281,31 @@ class ParameterListImpl : public Cloneable<ParameterListImpl> {
     extend(other);
     return *this;
   }
-
-  Iterator begin() { return parameters_.begin(); }
-  [[nodiscard]] ConstIterator begin() const { return parameters_.begin(); }
-  Iterator end() { return parameters_.end(); }
-  [[nodiscard]] ConstIterator end() const { return parameters_.end(); }
-  Tensor& at(size_t index) {
-    detail::check_index(index, size());
-    return parameters_[std::to_string(index)];
-  }
+  Tensor& at(size_t index);
   [[nodiscard]] const Tensor& at(size_t index) const {
     return const_cast<ParameterListImpl*>(this)->at(index);
   }
   Tensor& operator[](size_t index) { return at(index); }
   const Tensor& operator[](size_t index) const { return at(index); }
-  [[nodiscard]] size_t size() const noexcept { return parameters_.size(); }
-  [[nodiscard]] bool is_empty() const noexcept { return parameters_.is_empty(); }
 };
 TORCH_MODULE(ParameterList);
 
 // Parameters by name.
-class ParameterDictImpl : public Cloneable<ParameterDictImpl> {
+class ParameterDictImpl : public detail::DictImpl<ParameterDictImpl, Tensor> {
  public:
-  using Iterator = OrderedDict<std::string, Tensor>::Iterator;
-  using ConstIterator = OrderedDict<std::string, Tensor>::ConstIterator;
-
   ParameterDictImpl() = default;
-  explicit ParameterDictImpl(const OrderedDict<std::string, Tensor>& parameters) {
-    update(parameters);
-  }
+  explicit ParameterDictImpl(const Dict& parameters);
   [[nodiscard]] std::shared_ptr<Module> clone(
       const std::optional<Device>& device = {}) const override;
-  void reset() override {}
   void pretty_print(std::ostream& stream) const override;
 
   Tensor& insert(const std::string& key, const Tensor& parameter);
-  Tensor pop(const std::string& key);
-  template <class Container>
-  void update(const Container& container) {
-    for (const auto& item : container) insert(item.key(), item.value());
+  Tensor& get(const std::string& key);
+  [[nodiscard]] const Tensor& get(const std::string& key) const {
+    return const_cast<ParameterDictImpl*>(this)->get(key);
   }
-  void clear() { parameters_.clear(); }
-
-  [[nodiscard]] std::vector<std::string> keys() const { return parameters_.keys(); }
-  [[nodiscard]] std::vector<Tensor> values() const { return parameters_.values(); }
-  Iterator begin() { return parameters_.begin(); }
-  [[nodiscard]] ConstIterator begin() const { return parameters_.begin(); }
-  Iterator end() { return parameters_.end(); }
-  [[nodiscard]] ConstIterator end() const { return parameters_.end(); }
-  [[nodiscard]] size_t size() const noexcept { return parameters_.size(); }
-  [[nodiscard]] bool empty() const noexcept { return parameters_.is_empty(); }
-  [[nodiscard]] bool contains(const std::string& key) const noexcept {
-    return parameters_.contains(key);
-  }
-  Tensor& get(const std::string& key) { return parameters_[key]; }
-  [[nodiscard]] const Tensor& get(const std::string& key) const { return parameters_[key]; }
-  Tensor& operator[](const std::string& key) { return parameters_[key]; }
-  const Tensor& operator[](const std::string& key) const { return parameters_[key]; }
+  Tensor& operator[](const std::string& key) { return get(key); }
+  const Tensor& operator[](const std::string& key) const { return get(key); }
 };
 TORCH_MODULE(ParameterDict);
 

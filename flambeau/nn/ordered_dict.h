@@ -26,16 +26,6 @@ class OrderedDict {
     const Value* operator->() const { return &pair_.second; }
     [[nodiscard]] const std::pair<Key, Value>& pair() const noexcept { return pair_; }
 
-    // `auto& [name, tensor] : module.named_parameters()`
-    template <size_t I>
-    [[nodiscard]] decltype(auto) get() const {
-      return std::get<I>(pair_);
-    }
-    template <size_t I>
-    [[nodiscard]] decltype(auto) get() {
-      return std::get<I>(pair_);
-    }
-
    private:
     std::pair<Key, Value> pair_;
   };

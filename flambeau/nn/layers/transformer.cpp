@@ -140,25 +140,24 @@ Tensor TransformerDecoderLayerImpl::forward(const Tensor& tgt, const Tensor& mem
 
 // --- Stacks --------------------------------------------------------------------------------------
 
-void TransformerEncoderImpl::reset() {
-  MAKE(layers, copies_of(options.encoder_layer(), options.num_layers()));
-  if (options.norm().is_empty()) return;
-  norm = options.norm().clone();
-  register_module("norm", norm.ptr());
-}
-void TransformerDecoderImpl::reset() {
-  MAKE(layers, copies_of(options.decoder_layer(), options.num_layers()));
-  if (options.norm().is_empty()) return;
-  norm = options.norm().clone();
-  register_module("norm", norm.ptr());
-}
-
-void TransformerEncoderImpl::reset_parameters() {
-  for (const auto& layer : *layers) layer->as<TransformerEncoderLayer>()->reset_parameters();
-}
-void TransformerDecoderImpl::reset_parameters() {
-  for (const auto& layer : *layers) layer->as<TransformerDecoderLayer>()->reset_parameters();
-}
+#define STACK(Kind, layer)                                                                     \
+  Transformer##Kind##Options::Transformer##Kind##Options(Transformer##Kind##Layer layer,       \
+                                                         int64_t num_layers)                   \
+      : layer##_(std::move(layer)), num_layers_(num_layers) {}                                 \
+  Transformer##Kind##Options::Transformer##Kind##Options(                                      \
+      const Transformer##Kind##LayerOptions& options, int64_t num_layers)                      \
+      : Transformer##Kind##Options(Transformer##Kind##Layer(options), num_layers) {}           \
+  void Transformer##Kind##Impl::reset() {                                                      \
+    MAKE(layers, copies_of(options.layer(), options.num_layers()));                            \
+    if (options.norm().is_empty()) return;                                                     \
+    norm = options.norm().clone();                                                             \
+    register_module("norm", norm.ptr());                                                       \
+  }                                                                                            \
+  void Transformer##Kind##Impl::reset_parameters() {                                           \
+    for (const auto& each : *layers) each->as<Transformer##Kind##Layer>()->reset_parameters(); \
+  }
+STACK(Encoder, encoder_layer)
+STACK(Decoder, decoder_layer)
 
 Tensor TransformerEncoderImpl::forward(const Tensor& src, const Tensor& src_mask,
                                        const Tensor& src_key_padding_mask) {

@@ -73,26 +73,19 @@ TORCH_MODULE(TransformerDecoderLayer);
 
 // --- Stacks --------------------------------------------------------------------------------------
 
-struct TransformerEncoderOptions {
-  TransformerEncoderOptions(TransformerEncoderLayer encoder_layer, int64_t num_layers)
-      : encoder_layer_(std::move(encoder_layer)), num_layers_(num_layers) {}
-  TransformerEncoderOptions(const TransformerEncoderLayerOptions& encoder_layer_options,
-                            int64_t num_layers)
-      : TransformerEncoderOptions(TransformerEncoderLayer(encoder_layer_options), num_layers) {}
-  FLAMBEAU_OPTION(TransformerEncoderLayer, encoder_layer) = nullptr;
-  FLAMBEAU_OPTION(int64_t, num_layers);
-  FLAMBEAU_OPTION(AnyModule, norm) = {};
-};
-struct TransformerDecoderOptions {
-  TransformerDecoderOptions(TransformerDecoderLayer decoder_layer, int64_t num_layers)
-      : decoder_layer_(std::move(decoder_layer)), num_layers_(num_layers) {}
-  TransformerDecoderOptions(const TransformerDecoderLayerOptions& decoder_layer_options,
-                            int64_t num_layers)
-      : TransformerDecoderOptions(TransformerDecoderLayer(decoder_layer_options), num_layers) {}
-  FLAMBEAU_OPTION(TransformerDecoderLayer, decoder_layer) = nullptr;
-  FLAMBEAU_OPTION(int64_t, num_layers);
-  FLAMBEAU_OPTION(AnyModule, norm) = {};
-};
+// A layer to copy, or the options of one.
+#define FLAMBEAU_STACK_OPTIONS(Kind, layer)                                         \
+  struct Transformer##Kind##Options {                                               \
+    Transformer##Kind##Options(Transformer##Kind##Layer layer, int64_t num_layers); \
+    Transformer##Kind##Options(const Transformer##Kind##LayerOptions& options,      \
+                               int64_t num_layers);                                 \
+    FLAMBEAU_OPTION(Transformer##Kind##Layer, layer);                               \
+    FLAMBEAU_OPTION(int64_t, num_layers);                                           \
+    FLAMBEAU_OPTION(AnyModule, norm);                                               \
+  }
+FLAMBEAU_STACK_OPTIONS(Encoder, encoder_layer);
+FLAMBEAU_STACK_OPTIONS(Decoder, decoder_layer);
+#undef FLAMBEAU_STACK_OPTIONS
 
 // Copies of a layer, one after the other, and a norm on their result if one is given.
 class TransformerEncoderImpl : public Cloneable<TransformerEncoderImpl> {
