@@ -2,9 +2,11 @@
 // alike: comparing, inheriting, saving. A class lists its own in each(), once.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -56,6 +58,22 @@ class Field {
   Type type_;
   void* value_;
 };
-using Fields = std::vector<std::pair<const char*, Field>>;
+using Fields = std::vector<std::pair<std::string, Field>>;
+
+// Of members by their names, "lr_, eps_".
+template <class... T>
+Fields fields_of(std::string_view names, T&... members) {
+  Fields fields;
+  const auto add = [&](Field field) {
+    const size_t end = std::min(names.find("_,"), names.size() - 1);
+    fields.emplace_back(names.substr(0, end), field);
+    names.remove_prefix(std::min(end + std::string_view("_, ").size(), names.size()));
+  };
+  (add(&members), ...);
+  return fields;
+}
+
+#define FLAMBEAU_FIELDS_OF(Class, ...) \
+  Fields Class::each() { return fields_of(#__VA_ARGS__, __VA_ARGS__); }
 
 }  // namespace flambeau::torch::optim

@@ -5,28 +5,10 @@
 
 namespace flambeau::torch::optim {
 
-Fields LBFGSOptions::each() {
-  return {{"lr", &lr_},
-          {"max_iter", &max_iter_},
-          {"max_eval", &max_eval_},
-          {"tolerance_grad", &tolerance_grad_},
-          {"tolerance_change", &tolerance_change_},
-          {"history_size", &history_size_},
-          {"line_search_fn", &line_search_fn_}};
-}
-Fields LBFGSParamState::each() {
-  return {{"func_evals", &func_evals_},
-          {"n_iter", &n_iter_},
-          {"t", &t_},
-          {"prev_loss", &prev_loss_},
-          {"d", &d_},
-          {"H_diag", &H_diag_},
-          {"prev_flat_grad", &prev_flat_grad_},
-          {"old_dirs", &old_dirs_},
-          {"old_stps", &old_stps_},
-          {"ro", &ro_},
-          {"al", &al_}};
-}
+FLAMBEAU_FIELDS_OF(LBFGSOptions, lr_, max_iter_, max_eval_, tolerance_grad_, tolerance_change_,
+                   history_size_, line_search_fn_)
+FLAMBEAU_FIELDS_OF(LBFGSParamState, func_evals_, n_iter_, t_, prev_loss_, d_, H_diag_,
+                   prev_flat_grad_, old_dirs_, old_stps_, ro_, al_)
 
 namespace {
 

@@ -1,7 +1,6 @@
 #include "flambeau/optim/optimizer.h"
 
 #include <cmath>
-#include <string_view>
 
 namespace flambeau::torch::optim {
 namespace {
@@ -28,7 +27,7 @@ void inherit(OptimizerOptions& to, OptimizerOptions& given) {
 
 double* rate_of(const OptimizerOptions& options) {
   for (const auto& [name, field] : const_cast<OptimizerOptions&>(options).each())
-    if (std::string_view(name) == "lr") return field.as<double>();
+    if (name == "lr") return field.as<double>();
   return nullptr;
 }
 

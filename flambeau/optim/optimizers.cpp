@@ -3,131 +3,44 @@
 #include <complex>
 
 namespace flambeau::torch::optim {
-
-// --- What all have -------------------------------------------------------------------------------
-
-#define OPTIMIZER(Name)                                                        \
-  Name##Options::Name##Options(double lr) : lr_(lr) {}                         \
-  Name::Name(std::vector<Tensor> params, Name##Options defaults)               \
-      : Name(std::vector{OptimizerParamGroup(std::move(params))}, defaults) {} \
-  std::unique_ptr<OptimizerParamState> Name::make_state() const {              \
-    return std::make_unique<Name##ParamState>();                               \
-  }
-OPTIMIZER(SGD)
-OPTIMIZER(Adam)
-OPTIMIZER(AdamW)
-OPTIMIZER(Adagrad)
-OPTIMIZER(RMSprop)
-OPTIMIZER(Adadelta)
-OPTIMIZER(Adamax)
-OPTIMIZER(ASGD)
-OPTIMIZER(NAdam)
-OPTIMIZER(RAdam)
-OPTIMIZER(Rprop)
-#undef OPTIMIZER
-
-// Their values, by the names of Python's state_dict.
-Fields SGDOptions::each() {
-  return {{"lr", &lr_},
-          {"momentum", &momentum_},
-          {"dampening", &dampening_},
-          {"weight_decay", &weight_decay_},
-          {"nesterov", &nesterov_}};
-}
-Fields SGDParamState::each() { return {{"momentum_buffer", &momentum_buffer_}}; }
-Fields AdagradOptions::each() {
-  return {{"lr", &lr_},
-          {"lr_decay", &lr_decay_},
-          {"weight_decay", &weight_decay_},
-          {"initial_accumulator_value", &initial_accumulator_value_},
-          {"eps", &eps_}};
-}
-Fields AdagradParamState::each() { return {{"step", &step_}, {"sum", &sum_}}; }
-Fields RMSpropOptions::each() {
-  return {{"lr", &lr_},
-          {"alpha", &alpha_},
-          {"eps", &eps_},
-          {"weight_decay", &weight_decay_},
-          {"momentum", &momentum_},
-          {"centered", &centered_}};
-}
-Fields RMSpropParamState::each() {
-  return {{"step", &step_},
-          {"square_avg", &square_avg_},
-          {"momentum_buffer", &momentum_buffer_},
-          {"grad_avg", &grad_avg_}};
-}
-Fields AdadeltaOptions::each() {
-  return {{"lr", &lr_}, {"rho", &rho_}, {"eps", &eps_}, {"weight_decay", &weight_decay_}};
-}
-Fields AdadeltaParamState::each() {
-  return {{"step", &step_}, {"square_avg", &square_avg_}, {"acc_delta", &acc_delta_}};
-}
-Fields AdamaxOptions::each() {
-  return {{"lr", &lr_}, {"betas", &betas_}, {"eps", &eps_}, {"weight_decay", &weight_decay_}};
-}
-Fields AdamaxParamState::each() {
-  return {{"step", &step_}, {"exp_avg", &exp_avg_}, {"exp_inf", &exp_inf_}};
-}
-Fields ASGDOptions::each() {
-  return {{"lr", &lr_},
-          {"lambd", &lambd_},
-          {"alpha", &alpha_},
-          {"t0", &t0_},
-          {"weight_decay", &weight_decay_}};
-}
-Fields ASGDParamState::each() {
-  return {{"step", &step_}, {"eta", &eta_}, {"mu", &mu_}, {"ax", &ax_}};
-}
-Fields NAdamOptions::each() {
-  return {{"lr", &lr_},
-          {"betas", &betas_},
-          {"eps", &eps_},
-          {"weight_decay", &weight_decay_},
-          {"momentum_decay", &momentum_decay_},
-          {"decoupled_weight_decay", &decoupled_weight_decay_}};
-}
-Fields NAdamParamState::each() {
-  return {{"step", &step_},
-          {"mu_product", &mu_product_},
-          {"exp_avg", &exp_avg_},
-          {"exp_avg_sq", &exp_avg_sq_}};
-}
-Fields RAdamOptions::each() {
-  return {{"lr", &lr_},
-          {"betas", &betas_},
-          {"eps", &eps_},
-          {"weight_decay", &weight_decay_},
-          {"decoupled_weight_decay", &decoupled_weight_decay_}};
-}
-Fields RAdamParamState::each() {
-  return {{"step", &step_}, {"exp_avg", &exp_avg_}, {"exp_avg_sq", &exp_avg_sq_}};
-}
-Fields RpropOptions::each() {
-  return {{"lr", &lr_}, {"etas", &etas_}, {"step_sizes", &step_sizes_}};
-}
-Fields RpropParamState::each() {
-  return {{"step", &step_}, {"prev", &prev_}, {"step_size", &step_size_}};
-}
-
 namespace {
 
-void check_rate(double lr) { CHECK(lr >= 0, ValueError, "Invalid learning rate: {}", lr); }
-void check_decay(double decay) {
-  CHECK(decay >= 0, ValueError, "Invalid weight_decay value: {}", decay);
-}
-void check_epsilon(double eps) { CHECK(eps >= 0, ValueError, "Invalid epsilon value: {}", eps); }
 void check_betas(const Pair& betas) {
   const auto [first, second] = betas;
   CHECK(first >= 0 && first < 1, ValueError, "Invalid beta parameter at index 0: {}", first);
   CHECK(second >= 0 && second < 1, ValueError, "Invalid beta parameter at index 1: {}", second);
 }
+void check_value(const char* name, double value) {
+  CHECK(value >= 0, ValueError, "Invalid {} value: {}", name, value);
+}
 template <class Options>
-void check_common(const Options& options) {
-  check_rate(options.lr());
-  if constexpr (requires { options.weight_decay(); }) check_decay(options.weight_decay());
-  if constexpr (requires { options.eps(); }) check_epsilon(options.eps());
+void check(const Options& options) {
+  CHECK(options.lr() >= 0, ValueError, "Invalid learning rate: {}", options.lr());
+  if constexpr (requires { options.weight_decay(); })
+    check_value("weight_decay", options.weight_decay());
+  if constexpr (requires { options.eps(); }) check_value("epsilon", options.eps());
   if constexpr (requires { options.betas(); }) check_betas(options.betas());
+  if constexpr (requires { options.momentum(); }) check_value("momentum", options.momentum());
+  if constexpr (requires { options.nesterov(); }) {
+    CHECK(!options.nesterov() || (options.momentum() > 0 && options.dampening() == 0), ValueError,
+          "Nesterov momentum requires a momentum and zero dampening");
+  }
+  if constexpr (requires { options.centered(); }) check_value("alpha", options.alpha());
+  if constexpr (requires { options.momentum_decay(); })
+    check_value("momentum_decay", options.momentum_decay());
+  if constexpr (requires { options.lr_decay(); }) {
+    check_value("lr_decay", options.lr_decay());
+    check_value("initial_accumulator_value", options.initial_accumulator_value());
+  }
+  if constexpr (requires { options.rho(); }) {
+    CHECK(options.rho() >= 0 && options.rho() <= 1, ValueError, "Invalid rho value: {}",
+          options.rho());
+  }
+  if constexpr (requires { options.etas(); }) {
+    const auto [shrink, grow] = options.etas();
+    CHECK(shrink > 0 && shrink < 1 && grow > 1, ValueError, "Invalid eta values: {}, {}", shrink,
+          grow);
+  }
 }
 
 // The loss, where a closure computes it; gradients are on for it alone.
@@ -144,36 +57,67 @@ Tensor filled_like(const Tensor& param, double value) {
 }
 Tensor number(double value) { return torch::full({}, value, DType::float32); }
 
-// A step that calls update(options, parameter, gradient) for each parameter that has a gradient.
-template <class Options, class Update>
-Tensor each_parameter(const Optimizer::LossClosure& closure,
-                      std::vector<OptimizerParamGroup>& groups, const Update& update) {
-  const NoGradGuard unrecorded;
-  Tensor loss = loss_of(closure);
-  for (OptimizerParamGroup& group : groups) {
-    const auto& options = static_cast<const Options&>(group.options());
-    for (const Tensor& param : group.params()) {
-      const Tensor grad = param.grad();
-      if (grad.defined()) update(options, param, grad);
-    }
-  }
-  return loss;
-}
 void refuse_sparse(const Tensor& grad, const char* optimizer) {
   CHECK(!grad.is_sparse(), RuntimeError, "{} does not support sparse gradients", optimizer);
 }
 
 }  // namespace
 
-// --- SGD -----------------------------------------------------------------------------------------
+// --- What all have -------------------------------------------------------------------------------
 
-SGD::SGD(const std::vector<OptimizerParamGroup>& param_groups, SGDOptions defaults)
-    : Optimizer(param_groups, std::make_unique<SGDOptions>(defaults)) {
-  check_common(defaults);
-  CHECK(defaults.momentum() >= 0, ValueError, "Invalid momentum value: {}", defaults.momentum());
-  CHECK(!defaults.nesterov() || (defaults.momentum() > 0 && defaults.dampening() == 0), ValueError,
-        "Nesterov momentum requires a momentum and zero dampening");
-}
+#define OPTIMIZER(Name)                                                                    \
+  Name::Name(const std::vector<OptimizerParamGroup>& param_groups, Name##Options defaults) \
+      : Optimizer(param_groups, std::make_unique<Name##Options>(defaults)) {               \
+    check(defaults);                                                                       \
+  }                                                                                        \
+  MADE_FROM_PARAMETERS(Name)
+#define MADE_FROM_PARAMETERS(Name)                                             \
+  Name##Options::Name##Options(double lr) : lr_(lr) {}                         \
+  Name::Name(std::vector<Tensor> params, Name##Options defaults)               \
+      : Name(std::vector{OptimizerParamGroup(std::move(params))}, defaults) {} \
+  std::unique_ptr<OptimizerParamState> Name::make_state() const {              \
+    return std::make_unique<Name##ParamState>();                               \
+  }
+OPTIMIZER(SGD)
+OPTIMIZER(Adam)
+OPTIMIZER(AdamW)
+OPTIMIZER(RMSprop)
+OPTIMIZER(Adadelta)
+OPTIMIZER(Adamax)
+OPTIMIZER(ASGD)
+OPTIMIZER(NAdam)
+OPTIMIZER(RAdam)
+OPTIMIZER(Rprop)
+MADE_FROM_PARAMETERS(Adagrad)
+#undef OPTIMIZER
+#undef MADE_FROM_PARAMETERS
+
+// Their values, by the names of Python's state_dict.
+FLAMBEAU_FIELDS_OF(SGDOptions, lr_, momentum_, dampening_, weight_decay_, nesterov_)
+FLAMBEAU_FIELDS_OF(SGDParamState, momentum_buffer_)
+FLAMBEAU_FIELDS_OF(AdagradOptions, lr_, lr_decay_, weight_decay_, initial_accumulator_value_, eps_)
+FLAMBEAU_FIELDS_OF(AdagradParamState, step_, sum_)
+FLAMBEAU_FIELDS_OF(RMSpropOptions, lr_, alpha_, eps_, weight_decay_, momentum_, centered_)
+FLAMBEAU_FIELDS_OF(RMSpropParamState, step_, square_avg_, momentum_buffer_, grad_avg_)
+FLAMBEAU_FIELDS_OF(AdadeltaOptions, lr_, rho_, eps_, weight_decay_)
+FLAMBEAU_FIELDS_OF(AdadeltaParamState, step_, square_avg_, acc_delta_)
+FLAMBEAU_FIELDS_OF(AdamaxOptions, lr_, betas_, eps_, weight_decay_)
+FLAMBEAU_FIELDS_OF(AdamaxParamState, step_, exp_avg_, exp_inf_)
+FLAMBEAU_FIELDS_OF(ASGDOptions, lr_, lambd_, alpha_, t0_, weight_decay_)
+FLAMBEAU_FIELDS_OF(ASGDParamState, step_, eta_, mu_, ax_)
+FLAMBEAU_FIELDS_OF(NAdamOptions, lr_, betas_, eps_, weight_decay_, momentum_decay_,
+                   decoupled_weight_decay_)
+FLAMBEAU_FIELDS_OF(NAdamParamState, step_, mu_product_, exp_avg_, exp_avg_sq_)
+FLAMBEAU_FIELDS_OF(RAdamOptions, lr_, betas_, eps_, weight_decay_, decoupled_weight_decay_)
+FLAMBEAU_FIELDS_OF(RAdamParamState, step_, exp_avg_, exp_avg_sq_)
+FLAMBEAU_FIELDS_OF(RpropOptions, lr_, etas_, step_sizes_)
+FLAMBEAU_FIELDS_OF(RpropParamState, step_, prev_, step_size_)
+FLAMBEAU_FIELDS_OF(AdamOptions, lr_, betas_, eps_, weight_decay_, amsgrad_)
+FLAMBEAU_FIELDS_OF(AdamParamState, step_, exp_avg_, exp_avg_sq_, max_exp_avg_sq_)
+FLAMBEAU_FIELDS_OF(AdamWOptions, lr_, betas_, eps_, weight_decay_, amsgrad_)
+FLAMBEAU_FIELDS_OF(AdamWParamState, step_, exp_avg_, exp_avg_sq_, max_exp_avg_sq_)
+
+// --- SGD -----------------------------------------------------------------------------------------
 
 Tensor SGD::step(LossClosure closure) {
   const NoGradGuard unrecorded;
@@ -247,23 +191,6 @@ void adam_step(std::vector<OptimizerParamGroup>& groups, const StateOf& state_of
 }  // namespace
 
 #define ADAM(Name, decoupled_weight_decay)                                                   \
-  Fields Name##Options::each() {                                                             \
-    return {{"lr", &lr_},                                                                    \
-            {"betas", &betas_},                                                              \
-            {"eps", &eps_},                                                                  \
-            {"weight_decay", &weight_decay_},                                                \
-            {"amsgrad", &amsgrad_}};                                                         \
-  }                                                                                          \
-  Fields Name##ParamState::each() {                                                          \
-    return {{"step", &step_},                                                                \
-            {"exp_avg", &exp_avg_},                                                          \
-            {"exp_avg_sq", &exp_avg_sq_},                                                    \
-            {"max_exp_avg_sq", &max_exp_avg_sq_}};                                           \
-  }                                                                                          \
-  Name::Name(const std::vector<OptimizerParamGroup>& param_groups, Name##Options defaults)   \
-      : Optimizer(param_groups, std::make_unique<Name##Options>(defaults)) {                 \
-    check_common(defaults);                                                                  \
-  }                                                                                          \
   Tensor Name::step(LossClosure closure) {                                                   \
     const NoGradGuard unrecorded;                                                            \
     Tensor loss = loss_of(closure);                                                          \
@@ -282,185 +209,145 @@ ADAM(AdamW, true)
 
 namespace {
 
-AdagradParamState adagrad_start(const Tensor& param, const AdagradOptions& options) {
+// What is remembered of a parameter at first, and a step of it.
+
+AdagradParamState start(const AdagradOptions& options, const Tensor& param) {
   AdagradParamState state;
   state.sum(filled_like(param, options.initial_accumulator_value())).step(0);
   return state;
 }
+void update(const AdagradOptions& options, const Tensor& param, const Tensor& grad,
+            AdagradParamState& state) {
+  torch::_adagrad_step(param, grad, state.sum(), state.counter(), options.lr(), options.lr_decay(),
+                       options.weight_decay(), options.eps());
+}
+
+RMSpropParamState start(const RMSpropOptions& options, const Tensor& param) {
+  RMSpropParamState state;
+  state.square_avg(torch::zeros_like(param));
+  if (options.momentum() > 0) state.momentum_buffer(torch::zeros_like(param));
+  if (options.centered()) state.grad_avg(torch::zeros_like(param));
+  return state;
+}
+void update(const RMSpropOptions& options, const Tensor& param, const Tensor& grad,
+            RMSpropParamState& state) {
+  torch::_rmsprop_step(param, grad, state.square_avg(), state.counter(), state.momentum_buffer(),
+                       state.grad_avg(), options.lr(), options.alpha(), options.eps(),
+                       options.weight_decay(), options.momentum());
+}
+
+AdadeltaParamState start(const AdadeltaOptions&, const Tensor& param) {
+  AdadeltaParamState state;
+  state.square_avg(torch::zeros_like(param)).acc_delta(torch::zeros_like(param));
+  return state;
+}
+void update(const AdadeltaOptions& options, const Tensor& param, const Tensor& grad,
+            AdadeltaParamState& state) {
+  torch::_adadelta_step(param, grad, state.square_avg(), state.acc_delta(), state.counter(),
+                        options.lr(), options.rho(), options.eps(), options.weight_decay());
+}
+
+AdamaxParamState start(const AdamaxOptions&, const Tensor& param) {
+  AdamaxParamState state;
+  state.exp_avg(torch::zeros_like(param)).exp_inf(torch::zeros_like(param));
+  return state;
+}
+void update(const AdamaxOptions& options, const Tensor& param, const Tensor& grad,
+            AdamaxParamState& state) {
+  const auto [beta1, beta2] = options.betas();
+  torch::_adamax_step(param, grad, state.exp_avg(), state.exp_inf(), state.counter(), options.lr(),
+                      beta1, beta2, options.eps(), options.weight_decay());
+}
+
+ASGDParamState start(const ASGDOptions& options, const Tensor& param) {
+  ASGDParamState state;
+  state.eta(number(options.lr())).mu(number(1)).ax(torch::zeros_like(param));
+  return state;
+}
+void update(const ASGDOptions& options, const Tensor& param, const Tensor& grad,
+            ASGDParamState& state) {
+  torch::_asgd_step(param, grad, state.ax(), state.eta(), state.mu(), state.counter(), options.lr(),
+                    options.lambd(), options.alpha(), options.t0(), options.weight_decay());
+}
+
+NAdamParamState start(const NAdamOptions&, const Tensor& param) {
+  NAdamParamState state;
+  state.mu_product(number(1)).exp_avg(torch::zeros_like(param));
+  state.exp_avg_sq(torch::zeros_like(param));
+  return state;
+}
+void update(const NAdamOptions& options, const Tensor& param, const Tensor& grad,
+            NAdamParamState& state) {
+  const auto [beta1, beta2] = options.betas();
+  torch::_nadam_step(param, grad, state.exp_avg(), state.exp_avg_sq(), state.mu_product(),
+                     state.counter(), options.lr(), beta1, beta2, options.eps(),
+                     options.weight_decay(), options.momentum_decay(),
+                     options.decoupled_weight_decay());
+}
+
+RAdamParamState start(const RAdamOptions&, const Tensor& param) {
+  RAdamParamState state;
+  state.exp_avg(torch::zeros_like(param)).exp_avg_sq(torch::zeros_like(param));
+  return state;
+}
+void update(const RAdamOptions& options, const Tensor& param, const Tensor& grad,
+            RAdamParamState& state) {
+  const auto [beta1, beta2] = options.betas();
+  torch::_radam_step(param, grad, state.exp_avg(), state.exp_avg_sq(), state.counter(),
+                     options.lr(), beta1, beta2, options.eps(), options.weight_decay(),
+                     options.decoupled_weight_decay());
+}
+
+RpropParamState start(const RpropOptions& options, const Tensor& param) {
+  RpropParamState state;
+  state.prev(torch::zeros_like(param)).step_size(filled_like(param, options.lr()));
+  return state;
+}
+void update(const RpropOptions& options, const Tensor& param, const Tensor& grad,
+            RpropParamState& state) {
+  const auto [shrink, grow] = options.etas();
+  const auto [smallest, largest] = options.step_sizes();
+  torch::_rprop_step(param, grad, state.prev(), state.step_size(), state.counter(), shrink, grow,
+                     smallest, largest);
+}
 
 }  // namespace
 
+#define STEP(Name)                                                                        \
+  Tensor Name::step(LossClosure closure) {                                                \
+    const NoGradGuard unrecorded;                                                         \
+    Tensor loss = loss_of(closure);                                                       \
+    for (OptimizerParamGroup & group : param_groups_) {                                   \
+      const auto& options = static_cast<const Name##Options&>(group.options());           \
+      for (const Tensor& param : group.params()) {                                        \
+        const Tensor& grad = param.grad();                                                \
+        if (!grad.defined()) continue;                                                    \
+        if (!std::is_same_v<Name, Adagrad>) refuse_sparse(grad, #Name);                   \
+        update(options, param, grad,                                                      \
+               state_of<Name##ParamState>(param, [&] { return start(options, param); })); \
+      }                                                                                   \
+    }                                                                                     \
+    return loss;                                                                          \
+  }
+STEP(Adagrad)
+STEP(RMSprop)
+STEP(Adadelta)
+STEP(Adamax)
+STEP(ASGD)
+STEP(NAdam)
+STEP(RAdam)
+STEP(Rprop)
+#undef STEP
+
+// It remembers its parameters from the beginning.
 Adagrad::Adagrad(const std::vector<OptimizerParamGroup>& param_groups, AdagradOptions defaults)
     : Optimizer(param_groups, std::make_unique<AdagradOptions>(defaults)) {
-  check_common(defaults);
-  CHECK(defaults.lr_decay() >= 0, ValueError, "Invalid lr_decay value: {}", defaults.lr_decay());
-  CHECK(defaults.initial_accumulator_value() >= 0, ValueError,
-        "Invalid initial_accumulator_value value: {}", defaults.initial_accumulator_value());
+  check(defaults);
   for (const OptimizerParamGroup& group : param_groups_) {
     const auto& options = static_cast<const AdagradOptions&>(group.options());
     for (const Tensor& param : group.params())
-      state_of<AdagradParamState>(param, [&] { return adagrad_start(param, options); });
+      state_of<AdagradParamState>(param, [&] { return start(options, param); });
   }
-}
-Tensor Adagrad::step(LossClosure closure) {
-  return each_parameter<AdagradOptions>(
-      closure, param_groups_, [this](const auto& options, const Tensor& param, const Tensor& grad) {
-        auto& state =
-            state_of<AdagradParamState>(param, [&] { return adagrad_start(param, options); });
-        torch::_adagrad_step(param, grad, state.sum(), state.counter(), options.lr(),
-                             options.lr_decay(), options.weight_decay(), options.eps());
-      });
-}
-
-RMSprop::RMSprop(const std::vector<OptimizerParamGroup>& param_groups, RMSpropOptions defaults)
-    : Optimizer(param_groups, std::make_unique<RMSpropOptions>(defaults)) {
-  check_common(defaults);
-  CHECK(defaults.momentum() >= 0, ValueError, "Invalid momentum value: {}", defaults.momentum());
-  CHECK(defaults.alpha() >= 0, ValueError, "Invalid alpha value: {}", defaults.alpha());
-}
-Tensor RMSprop::step(LossClosure closure) {
-  return each_parameter<RMSpropOptions>(
-      closure, param_groups_, [this](const auto& options, const Tensor& param, const Tensor& grad) {
-        refuse_sparse(grad, "RMSprop");
-        auto& state = state_of<RMSpropParamState>(param, [&] {
-          RMSpropParamState made;
-          made.square_avg(torch::zeros_like(param));
-          if (options.momentum() > 0) made.momentum_buffer(torch::zeros_like(param));
-          if (options.centered()) made.grad_avg(torch::zeros_like(param));
-          return made;
-        });
-        torch::_rmsprop_step(param, grad, state.square_avg(), state.counter(),
-                             state.momentum_buffer(), state.grad_avg(), options.lr(),
-                             options.alpha(), options.eps(), options.weight_decay(),
-                             options.momentum());
-      });
-}
-
-Adadelta::Adadelta(const std::vector<OptimizerParamGroup>& param_groups, AdadeltaOptions defaults)
-    : Optimizer(param_groups, std::make_unique<AdadeltaOptions>(defaults)) {
-  check_common(defaults);
-  CHECK(defaults.rho() >= 0 && defaults.rho() <= 1, ValueError, "Invalid rho value: {}",
-        defaults.rho());
-}
-Tensor Adadelta::step(LossClosure closure) {
-  return each_parameter<AdadeltaOptions>(
-      closure, param_groups_, [this](const auto& options, const Tensor& param, const Tensor& grad) {
-        refuse_sparse(grad, "Adadelta");
-        auto& state = state_of<AdadeltaParamState>(param, [&] {
-          AdadeltaParamState made;
-          made.square_avg(torch::zeros_like(param)).acc_delta(torch::zeros_like(param));
-          return made;
-        });
-        torch::_adadelta_step(param, grad, state.square_avg(), state.acc_delta(), state.counter(),
-                              options.lr(), options.rho(), options.eps(), options.weight_decay());
-      });
-}
-
-Adamax::Adamax(const std::vector<OptimizerParamGroup>& param_groups, AdamaxOptions defaults)
-    : Optimizer(param_groups, std::make_unique<AdamaxOptions>(defaults)) {
-  check_common(defaults);
-}
-Tensor Adamax::step(LossClosure closure) {
-  return each_parameter<AdamaxOptions>(
-      closure, param_groups_, [this](const auto& options, const Tensor& param, const Tensor& grad) {
-        refuse_sparse(grad, "Adamax");
-        auto& state = state_of<AdamaxParamState>(param, [&] {
-          AdamaxParamState made;
-          made.exp_avg(torch::zeros_like(param)).exp_inf(torch::zeros_like(param));
-          return made;
-        });
-        const auto [beta1, beta2] = options.betas();
-        torch::_adamax_step(param, grad, state.exp_avg(), state.exp_inf(), state.counter(),
-                            options.lr(), beta1, beta2, options.eps(), options.weight_decay());
-      });
-}
-
-ASGD::ASGD(const std::vector<OptimizerParamGroup>& param_groups, ASGDOptions defaults)
-    : Optimizer(param_groups, std::make_unique<ASGDOptions>(defaults)) {
-  check_common(defaults);
-}
-Tensor ASGD::step(LossClosure closure) {
-  return each_parameter<ASGDOptions>(
-      closure, param_groups_, [this](const auto& options, const Tensor& param, const Tensor& grad) {
-        refuse_sparse(grad, "ASGD");
-        auto& state = state_of<ASGDParamState>(param, [&] {
-          ASGDParamState made;
-          made.eta(number(options.lr())).mu(number(1)).ax(torch::zeros_like(param));
-          return made;
-        });
-        torch::_asgd_step(param, grad, state.ax(), state.eta(), state.mu(), state.counter(),
-                          options.lr(), options.lambd(), options.alpha(), options.t0(),
-                          options.weight_decay());
-      });
-}
-
-NAdam::NAdam(const std::vector<OptimizerParamGroup>& param_groups, NAdamOptions defaults)
-    : Optimizer(param_groups, std::make_unique<NAdamOptions>(defaults)) {
-  check_common(defaults);
-  CHECK(defaults.momentum_decay() >= 0, ValueError, "Invalid momentum_decay value: {}",
-        defaults.momentum_decay());
-}
-Tensor NAdam::step(LossClosure closure) {
-  return each_parameter<NAdamOptions>(
-      closure, param_groups_, [this](const auto& options, const Tensor& param, const Tensor& grad) {
-        refuse_sparse(grad, "NAdam");
-        auto& state = state_of<NAdamParamState>(param, [&] {
-          NAdamParamState made;
-          made.mu_product(number(1)).exp_avg(torch::zeros_like(param));
-          made.exp_avg_sq(torch::zeros_like(param));
-          return made;
-        });
-        const auto [beta1, beta2] = options.betas();
-        torch::_nadam_step(param, grad, state.exp_avg(), state.exp_avg_sq(), state.mu_product(),
-                           state.counter(), options.lr(), beta1, beta2, options.eps(),
-                           options.weight_decay(), options.momentum_decay(),
-                           options.decoupled_weight_decay());
-      });
-}
-
-RAdam::RAdam(const std::vector<OptimizerParamGroup>& param_groups, RAdamOptions defaults)
-    : Optimizer(param_groups, std::make_unique<RAdamOptions>(defaults)) {
-  check_common(defaults);
-}
-Tensor RAdam::step(LossClosure closure) {
-  return each_parameter<RAdamOptions>(
-      closure, param_groups_, [this](const auto& options, const Tensor& param, const Tensor& grad) {
-        refuse_sparse(grad, "RAdam");
-        auto& state = state_of<RAdamParamState>(param, [&] {
-          RAdamParamState made;
-          made.exp_avg(torch::zeros_like(param)).exp_avg_sq(torch::zeros_like(param));
-          return made;
-        });
-        const auto [beta1, beta2] = options.betas();
-        torch::_radam_step(param, grad, state.exp_avg(), state.exp_avg_sq(), state.counter(),
-                           options.lr(), beta1, beta2, options.eps(), options.weight_decay(),
-                           options.decoupled_weight_decay());
-      });
-}
-
-Rprop::Rprop(const std::vector<OptimizerParamGroup>& param_groups, RpropOptions defaults)
-    : Optimizer(param_groups, std::make_unique<RpropOptions>(defaults)) {
-  check_common(defaults);
-  const auto [shrink, grow] = defaults.etas();
-  CHECK(shrink > 0 && shrink < 1 && grow > 1, ValueError, "Invalid eta values: {}, {}", shrink,
-        grow);
-}
-Tensor Rprop::step(LossClosure closure) {
-  return each_parameter<RpropOptions>(
-      closure, param_groups_, [this](const auto& options, const Tensor& param, const Tensor& grad) {
-        refuse_sparse(grad, "Rprop");
-        auto& state = state_of<RpropParamState>(param, [&] {
-          RpropParamState made;
-          const double lr = options.lr();
-          made.prev(torch::zeros_like(param));
-          made.step_size(filled_like(param, lr));
-          return made;
-        });
-        const auto [shrink, grow] = options.etas();
-        const auto [smallest, largest] = options.step_sizes();
-        torch::_rprop_step(param, grad, state.prev(), state.step_size(), state.counter(), shrink,
-                           grow, smallest, largest);
-      });
 }
 
 }  // namespace flambeau::torch::optim

@@ -27,15 +27,17 @@ class CountingParamState : public OptimizerCloneableParamState<Derived> {
 };
 
 // Constructors that check the options, and the step of a class of optimizer.
-#define FLAMBEAU_OPTIMIZER(Name, default_options)                                    \
- public:                                                                             \
-  explicit Name(const std::vector<OptimizerParamGroup>& param_groups,                \
-                Name##Options defaults default_options);                             \
-  explicit Name(std::vector<Tensor> params, Name##Options defaults default_options); \
-  Tensor step(LossClosure closure = nullptr) override;                               \
-                                                                                     \
- protected:                                                                          \
-  [[nodiscard]] std::unique_ptr<OptimizerParamState> make_state() const override;
+#define FLAMBEAU_OPTIMIZER(Name, default_options)                                      \
+  class Name : public Optimizer {                                                      \
+   public:                                                                             \
+    explicit Name(const std::vector<OptimizerParamGroup>& param_groups,                \
+                  Name##Options defaults default_options);                             \
+    explicit Name(std::vector<Tensor> params, Name##Options defaults default_options); \
+    Tensor step(LossClosure closure = nullptr) override;                               \
+                                                                                       \
+   protected:                                                                          \
+    [[nodiscard]] std::unique_ptr<OptimizerParamState> make_state() const override;    \
+  }
 
 struct SGDOptions : OptimizerCloneableOptions<SGDOptions> {
   SGDOptions(double lr);  // NOLINT
@@ -50,9 +52,7 @@ struct SGDParamState : OptimizerCloneableParamState<SGDParamState> {
   FLAMBEAU_OPTION(Tensor, momentum_buffer);
   FLAMBEAU_FIELDS;
 };
-class SGD : public Optimizer {
-  FLAMBEAU_OPTIMIZER(SGD, )
-};
+FLAMBEAU_OPTIMIZER(SGD, );
 
 #define FLAMBEAU_ADAM(Name, decay)                                  \
   struct Name##Options : OptimizerCloneableOptions<Name##Options> { \
@@ -71,9 +71,7 @@ class SGD : public Optimizer {
     FLAMBEAU_OPTION(Tensor, max_exp_avg_sq);                        \
     FLAMBEAU_FIELDS;                                                \
   };                                                                \
-  class Name : public Optimizer {                                   \
-    FLAMBEAU_OPTIMIZER(Name, = {})                                  \
-  }
+  FLAMBEAU_OPTIMIZER(Name, = {})
 FLAMBEAU_ADAM(Adam, 0);
 FLAMBEAU_ADAM(AdamW, 1e-2);
 #undef FLAMBEAU_ADAM
@@ -91,9 +89,7 @@ struct AdagradParamState : CountingParamState<AdagradParamState> {
   FLAMBEAU_OPTION(Tensor, sum);
   FLAMBEAU_FIELDS;
 };
-class Adagrad : public Optimizer {
-  FLAMBEAU_OPTIMIZER(Adagrad, = {})
-};
+FLAMBEAU_OPTIMIZER(Adagrad, = {});
 
 struct RMSpropOptions : OptimizerCloneableOptions<RMSpropOptions> {
   RMSpropOptions(double lr = 1e-2);  // NOLINT
@@ -111,9 +107,7 @@ struct RMSpropParamState : CountingParamState<RMSpropParamState> {
   FLAMBEAU_OPTION(Tensor, grad_avg);
   FLAMBEAU_FIELDS;
 };
-class RMSprop : public Optimizer {
-  FLAMBEAU_OPTIMIZER(RMSprop, = {})
-};
+FLAMBEAU_OPTIMIZER(RMSprop, = {});
 
 struct AdadeltaOptions : OptimizerCloneableOptions<AdadeltaOptions> {
   AdadeltaOptions(double lr = 1.0);  // NOLINT
@@ -128,9 +122,7 @@ struct AdadeltaParamState : CountingParamState<AdadeltaParamState> {
   FLAMBEAU_OPTION(Tensor, acc_delta);
   FLAMBEAU_FIELDS;
 };
-class Adadelta : public Optimizer {
-  FLAMBEAU_OPTIMIZER(Adadelta, = {})
-};
+FLAMBEAU_OPTIMIZER(Adadelta, = {});
 
 struct AdamaxOptions : OptimizerCloneableOptions<AdamaxOptions> {
   AdamaxOptions(double lr = 2e-3);  // NOLINT
@@ -145,9 +137,7 @@ struct AdamaxParamState : CountingParamState<AdamaxParamState> {
   FLAMBEAU_OPTION(Tensor, exp_inf);
   FLAMBEAU_FIELDS;
 };
-class Adamax : public Optimizer {
-  FLAMBEAU_OPTIMIZER(Adamax, = {})
-};
+FLAMBEAU_OPTIMIZER(Adamax, = {});
 
 struct ASGDOptions : OptimizerCloneableOptions<ASGDOptions> {
   ASGDOptions(double lr = 1e-2);  // NOLINT
@@ -164,9 +154,7 @@ struct ASGDParamState : CountingParamState<ASGDParamState> {
   FLAMBEAU_OPTION(Tensor, ax);
   FLAMBEAU_FIELDS;
 };
-class ASGD : public Optimizer {
-  FLAMBEAU_OPTIMIZER(ASGD, = {})
-};
+FLAMBEAU_OPTIMIZER(ASGD, = {});
 
 struct NAdamOptions : OptimizerCloneableOptions<NAdamOptions> {
   NAdamOptions(double lr = 2e-3);  // NOLINT
@@ -184,9 +172,7 @@ struct NAdamParamState : CountingParamState<NAdamParamState> {
   FLAMBEAU_OPTION(Tensor, exp_avg_sq);
   FLAMBEAU_FIELDS;
 };
-class NAdam : public Optimizer {
-  FLAMBEAU_OPTIMIZER(NAdam, = {})
-};
+FLAMBEAU_OPTIMIZER(NAdam, = {});
 
 struct RAdamOptions : OptimizerCloneableOptions<RAdamOptions> {
   RAdamOptions(double lr = 1e-3);  // NOLINT
@@ -202,9 +188,7 @@ struct RAdamParamState : CountingParamState<RAdamParamState> {
   FLAMBEAU_OPTION(Tensor, exp_avg_sq);
   FLAMBEAU_FIELDS;
 };
-class RAdam : public Optimizer {
-  FLAMBEAU_OPTIMIZER(RAdam, = {})
-};
+FLAMBEAU_OPTIMIZER(RAdam, = {});
 
 struct RpropOptions : OptimizerCloneableOptions<RpropOptions> {
   RpropOptions(double lr = 1e-2);  // NOLINT
@@ -218,8 +202,6 @@ struct RpropParamState : CountingParamState<RpropParamState> {
   FLAMBEAU_OPTION(Tensor, step_size);
   FLAMBEAU_FIELDS;
 };
-class Rprop : public Optimizer {
-  FLAMBEAU_OPTIMIZER(Rprop, = {})
-};
+FLAMBEAU_OPTIMIZER(Rprop, = {});
 
 }  // namespace flambeau::torch::optim

@@ -1,9 +1,7 @@
 // Optimizers in files: the state_dict of Python, {"state": {0: {...}}, "param_groups": [{...}]},
 // where parameters are numbers in the order of the groups.
-#include <string_view>
-
-#include "flambeau/optim/optimizer.h"
 #include "flambeau/serialize.h"
+#include "flambeau/optim/optimizer.h"
 
 namespace flambeau::torch::optim {
 namespace {
@@ -150,7 +148,7 @@ void Optimizer::load(serialize::InputArchive& archive) {
         set(field, *value);
         // What is kept for each element goes where the parameter is, as its dtype.
         Tensor* tensor = field.as<Tensor>();
-        if (tensor && tensor->defined() && std::string_view(name) != "step")
+        if (tensor && tensor->defined() && name != "step")
           *tensor = tensor->to(param.device(), param->dtype);
       }
       loaded[param.impl()] = std::move(state);
