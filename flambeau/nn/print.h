@@ -41,3 +41,18 @@ class Print {
 };
 
 }  // namespace flambeau::torch::nn
+
+// What a layer prints: SHOW(Linear, OPTION(in_features) OPTION(bias)).
+#define SHOW(Name, ...) \
+  void Name##Impl::pretty_print(std::ostream& stream) const { Print(stream, #Name) __VA_ARGS__; }
+#define OPTION(name) (#name, options.name())
+#define INPLACE .unless(false, "inplace", options.inplace())
+// A layer whose function takes its options.
+#define LAYER(Name, function, ...)                                                                 \
+  Tensor Name##Impl::forward(const Tensor& input) { return functional::function(input, options); } \
+  SHOW(Name, __VA_ARGS__)
+#define PAIR_LAYER(Name, function, ...)                          \
+  Tensor Name##Impl::forward(const Tensor& a, const Tensor& b) { \
+    return functional::function(a, b, options);                  \
+  }                                                              \
+  SHOW(Name, __VA_ARGS__)

@@ -80,52 +80,44 @@ Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxFuncOptions& opti
 
 #undef IN_PLACE_IF_ASKED
 
-// A layer is the function of these names, shown with its options.
-#define LAYER(Name, call, show)                                    \
+#define CALL_LAYER(Name, call, ...)                                \
   Tensor Name##Impl::forward(const Tensor& input) { return call; } \
-  void Name##Impl::pretty_print(std::ostream& stream) const {      \
-    Print print(stream, #Name);                                    \
-    show;                                                          \
-  }
-#define FUNCTION(Name, function, show) LAYER(Name, functional::function(input, options), show)
-#define INPLACE unless(false, "inplace", options.inplace())
+  SHOW(Name, __VA_ARGS__)
 
-FUNCTION(ELU, elu, print("alpha", options.alpha()).INPLACE)
-FUNCTION(CELU, celu, print("alpha", options.alpha()).INPLACE)
-FUNCTION(SELU, selu, print.INPLACE)
-FUNCTION(GLU, glu, print("dim", options.dim()))
-FUNCTION(GELU, gelu, static_cast<void>(print))
-FUNCTION(Hardshrink, hardshrink, print(options.lambda()))
-FUNCTION(Hardtanh, hardtanh,
-         print("min_val", options.min_val())("max_val", options.max_val()).INPLACE)
-FUNCTION(LeakyReLU, leaky_relu, print("negative_slope", options.negative_slope()).INPLACE)
-FUNCTION(ReLU, relu, print.INPLACE)
-FUNCTION(ReLU6, relu6, print.INPLACE)
-LAYER(RReLU, functional::rrelu(input, RReLUOptions(options).training(is_training())),
-      print("lower", options.lower())("upper", options.upper()).INPLACE)
-FUNCTION(Softplus, softplus, print("beta", options.beta())("threshold", options.threshold()))
-FUNCTION(Softshrink, softshrink, print(options.lambda()))
-FUNCTION(Threshold, threshold,
-         print("threshold", options.threshold())("value", options.value()).INPLACE)
-LAYER(Softmax, functional::softmax(input, options.dim()), print("dim", options.dim()))
-LAYER(Softmin, functional::softmin(input, options.dim()), print("dim", options.dim()))
-LAYER(LogSoftmax, functional::log_softmax(input, options.dim()), print("dim", options.dim()))
-FUNCTION(SiLU, silu, print.INPLACE)
-FUNCTION(Mish, mish, print.INPLACE)
-FUNCTION(Hardswish, hardswish, print.INPLACE)
-FUNCTION(Hardsigmoid, hardsigmoid, print.INPLACE)
-LAYER(LogSigmoid, torch::log_sigmoid(input), static_cast<void>(print))
-LAYER(Sigmoid, torch::sigmoid(input), static_cast<void>(print))
-LAYER(Softsign, functional::softsign(input), static_cast<void>(print))
-LAYER(Tanh, torch::tanh(input), static_cast<void>(print))
-LAYER(Tanhshrink, functional::tanhshrink(input), static_cast<void>(print))
+LAYER(ELU, elu, OPTION(alpha) INPLACE)
+LAYER(CELU, celu, OPTION(alpha) INPLACE)
+LAYER(SELU, selu, INPLACE)
+LAYER(GLU, glu, OPTION(dim))
+LAYER(GELU, gelu)
+LAYER(Hardshrink, hardshrink, (options.lambda()))
+LAYER(Hardtanh, hardtanh, OPTION(min_val) OPTION(max_val) INPLACE)
+LAYER(LeakyReLU, leaky_relu, OPTION(negative_slope) INPLACE)
+LAYER(ReLU, relu, INPLACE)
+LAYER(ReLU6, relu6, INPLACE)
+CALL_LAYER(RReLU, functional::rrelu(input, RReLUOptions(options).training(is_training())),
+           OPTION(lower) OPTION(upper) INPLACE)
+LAYER(Softplus, softplus, OPTION(beta) OPTION(threshold))
+LAYER(Softshrink, softshrink, (options.lambda()))
+LAYER(Threshold, threshold, OPTION(threshold) OPTION(value) INPLACE)
+CALL_LAYER(Softmax, functional::softmax(input, options.dim()), OPTION(dim))
+CALL_LAYER(Softmin, functional::softmin(input, options.dim()), OPTION(dim))
+CALL_LAYER(LogSoftmax, functional::log_softmax(input, options.dim()), OPTION(dim))
+LAYER(SiLU, silu, INPLACE)
+LAYER(Mish, mish, INPLACE)
+LAYER(Hardswish, hardswish, INPLACE)
+LAYER(Hardsigmoid, hardsigmoid, INPLACE)
+CALL_LAYER(LogSigmoid, torch::log_sigmoid(input))
+CALL_LAYER(Sigmoid, torch::sigmoid(input))
+CALL_LAYER(Softsign, functional::softsign(input))
+CALL_LAYER(Tanh, torch::tanh(input))
+CALL_LAYER(Tanhshrink, functional::tanhshrink(input))
 
 Tensor Softmax2dImpl::forward(const Tensor& input) {
   CHECK(input.dim() == 4 || input.dim() == 3, RuntimeError,
         "Softmax2d requires a 3D or 4D tensor as input");
   return torch::softmax(input, -3);
 }
-void Softmax2dImpl::pretty_print(std::ostream& stream) const { Print(stream, "Softmax2d"); }
+SHOW(Softmax2d)
 
 void PReLUImpl::reset() {
   weight = register_parameter("weight", torch::empty({options.num_parameters()}));
@@ -133,8 +125,6 @@ void PReLUImpl::reset() {
 }
 void PReLUImpl::reset_parameters() { init::constant_(weight, options.init()); }
 Tensor PReLUImpl::forward(const Tensor& input) { return torch::prelu(input, weight); }
-void PReLUImpl::pretty_print(std::ostream& stream) const {
-  Print(stream, "PReLU")("num_parameters", options.num_parameters());
-}
+SHOW(PReLU, OPTION(num_parameters))
 
 }  // namespace flambeau::torch::nn

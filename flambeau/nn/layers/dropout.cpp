@@ -67,22 +67,20 @@ Tensor feature_alpha_dropout(const Tensor& input, const FeatureAlphaDropoutFuncO
 
 }  // namespace functional
 
-#define LAYER(Name, function, FuncOptions)                                \
-  Tensor Name##Impl::forward(const Tensor& input) {                       \
-    return functional::function(input, functional::FuncOptions()          \
-                                           .p(options.p())                \
-                                           .training(is_training())       \
-                                           .inplace(options.inplace()));  \
-  }                                                                       \
-  void Name##Impl::pretty_print(std::ostream& stream) const {             \
-    Print(stream, #Name)("p", options.p())("inplace", options.inplace()); \
-  }
+#define DROPOUT(Name, function, FuncOptions)                             \
+  Tensor Name##Impl::forward(const Tensor& input) {                      \
+    return functional::function(input, functional::FuncOptions()         \
+                                           .p(options.p())               \
+                                           .training(is_training())      \
+                                           .inplace(options.inplace())); \
+  }                                                                      \
+  SHOW(Name, OPTION(p) OPTION(inplace))
 
-LAYER(Dropout, dropout, DropoutFuncOptions)
-LAYER(Dropout1d, dropout1d, DropoutFuncOptions)
-LAYER(Dropout2d, dropout2d, DropoutFuncOptions)
-LAYER(Dropout3d, dropout3d, DropoutFuncOptions)
-LAYER(AlphaDropout, alpha_dropout, AlphaDropoutFuncOptions)
-LAYER(FeatureAlphaDropout, feature_alpha_dropout, AlphaDropoutFuncOptions)
+DROPOUT(Dropout, dropout, DropoutFuncOptions)
+DROPOUT(Dropout1d, dropout1d, DropoutFuncOptions)
+DROPOUT(Dropout2d, dropout2d, DropoutFuncOptions)
+DROPOUT(Dropout3d, dropout3d, DropoutFuncOptions)
+DROPOUT(AlphaDropout, alpha_dropout, AlphaDropoutFuncOptions)
+DROPOUT(FeatureAlphaDropout, feature_alpha_dropout, AlphaDropoutFuncOptions)
 
 }  // namespace flambeau::torch::nn

@@ -24,10 +24,7 @@ void LinearImpl::reset() {
 }
 void LinearImpl::reset_parameters() { detail::reset_weight_and_bias(weight, bias); }
 Tensor LinearImpl::forward(const Tensor& input) { return torch::linear(input, weight, bias); }
-void LinearImpl::pretty_print(std::ostream& stream) const {
-  Print(stream, "Linear")("in_features", options.in_features())(
-      "out_features", options.out_features())("bias", options.bias());
-}
+SHOW(Linear, OPTION(in_features) OPTION(out_features) OPTION(bias))
 
 void BilinearImpl::reset() {
   weight = register_parameter(
@@ -45,18 +42,12 @@ void BilinearImpl::reset_parameters() {
 Tensor BilinearImpl::forward(const Tensor& input1, const Tensor& input2) {
   return torch::bilinear(input1, input2, weight, bias);
 }
-void BilinearImpl::pretty_print(std::ostream& stream) const {
-  Print(stream, "Bilinear")("in1_features", options.in1_features())(
-      "in2_features", options.in2_features())("out_features", options.out_features())(
-      "bias", options.bias());
-}
+SHOW(Bilinear, OPTION(in1_features) OPTION(in2_features) OPTION(out_features) OPTION(bias))
 
 Tensor FlattenImpl::forward(const Tensor& input) {
   return input.flatten(options.start_dim(), options.end_dim());
 }
-void FlattenImpl::pretty_print(std::ostream& stream) const {
-  Print(stream, "Flatten")("start_dim", options.start_dim())("end_dim", options.end_dim());
-}
+SHOW(Flatten, OPTION(start_dim) OPTION(end_dim))
 
 Tensor UnflattenImpl::forward(const Tensor& input) {
   return input.unflatten(options.dim(), options.sizes());
@@ -68,8 +59,8 @@ void UnflattenImpl::pretty_print(std::ostream& stream) const {
 }
 
 Tensor IdentityImpl::forward(const Tensor& input) { return input; }
-void IdentityImpl::pretty_print(std::ostream& stream) const { Print(stream, "Identity"); }
+SHOW(Identity)
 
-void FunctionalImpl::pretty_print(std::ostream& stream) const { Print(stream, "Functional"); }
+SHOW(Functional)
 
 }  // namespace flambeau::torch::nn

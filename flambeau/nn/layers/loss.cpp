@@ -103,52 +103,40 @@ std::string shown(const Tensor& weight) {
 
 // --- Layers --------------------------------------------------------------------------------------
 
-#define SHOWN(Name, show)                                     \
-  void Name##Impl::pretty_print(std::ostream& stream) const { \
-    Print print(stream, #Name);                               \
-    show;                                                     \
-  }
-#define PAIR(Name, function, show)                                        \
-  Tensor Name##Impl::forward(const Tensor& input, const Tensor& target) { \
-    return functional::function(input, target, options);                  \
-  }                                                                       \
-  SHOWN(Name, show)
-#define TRIPLE(Name, function, show)                                              \
+#define TRIPLE_LAYER(Name, function, ...)                                         \
   Tensor Name##Impl::forward(const Tensor& a, const Tensor& b, const Tensor& c) { \
     return functional::function(a, b, c, options);                                \
   }                                                                               \
-  SHOWN(Name, show)
+  SHOW(Name, __VA_ARGS__)
 // With buffers, as options hold what was given at first, and no more where it is now.
-#define WEIGHTED(Name, function, show)                                                 \
+#define WEIGHTED_LAYER(Name, function, ...)                                            \
   void Name##Impl::reset() { weight = register_buffer("weight", options.weight()); }   \
   Tensor Name##Impl::forward(const Tensor& input, const Tensor& target) {              \
     return functional::function(input, target, Name##Options(options).weight(weight)); \
   }                                                                                    \
-  SHOWN(Name, show)
-#define NOTHING static_cast<void>(print)
-#define MARGIN print("margin", options.margin())
+  SHOW(Name, __VA_ARGS__)
 
-PAIR(L1Loss, l1_loss, NOTHING)
-PAIR(MSELoss, mse_loss, NOTHING)
-PAIR(KLDivLoss, kl_div, NOTHING)
-PAIR(PoissonNLLLoss, poisson_nll_loss, NOTHING)
-PAIR(HingeEmbeddingLoss, hinge_embedding_loss, MARGIN)
-PAIR(MultiLabelMarginLoss, multilabel_margin_loss, NOTHING)
-PAIR(SoftMarginLoss, soft_margin_loss, NOTHING)
-TRIPLE(GaussianNLLLoss, gaussian_nll_loss, NOTHING)
-TRIPLE(CosineEmbeddingLoss, cosine_embedding_loss, MARGIN)
-TRIPLE(MarginRankingLoss, margin_ranking_loss, NOTHING)
-TRIPLE(TripletMarginLoss, triplet_margin_loss,
-       MARGIN("p", options.p())("eps", options.eps())("swap", options.swap()))
-TRIPLE(TripletMarginWithDistanceLoss, triplet_margin_with_distance_loss,
-       MARGIN("swap", options.swap()))
-WEIGHTED(BCELoss, binary_cross_entropy, NOTHING)
-WEIGHTED(NLLLoss, nll_loss, NOTHING)
-WEIGHTED(CrossEntropyLoss, cross_entropy, NOTHING)
-WEIGHTED(MultiLabelSoftMarginLoss, multilabel_soft_margin_loss, NOTHING)
-WEIGHTED(MultiMarginLoss, multi_margin_loss,
-         print("p", options.p())("margin", options.margin())("weight", shown(options.weight()))(
-             "reduction", enumtype::get_enum_name(options.reduction())))
+PAIR_LAYER(L1Loss, l1_loss)
+PAIR_LAYER(MSELoss, mse_loss)
+PAIR_LAYER(KLDivLoss, kl_div)
+PAIR_LAYER(PoissonNLLLoss, poisson_nll_loss)
+PAIR_LAYER(HingeEmbeddingLoss, hinge_embedding_loss, OPTION(margin))
+PAIR_LAYER(MultiLabelMarginLoss, multilabel_margin_loss)
+PAIR_LAYER(SoftMarginLoss, soft_margin_loss)
+TRIPLE_LAYER(GaussianNLLLoss, gaussian_nll_loss)
+TRIPLE_LAYER(CosineEmbeddingLoss, cosine_embedding_loss, OPTION(margin))
+TRIPLE_LAYER(MarginRankingLoss, margin_ranking_loss)
+TRIPLE_LAYER(TripletMarginLoss, triplet_margin_loss,
+             OPTION(margin) OPTION(p) OPTION(eps) OPTION(swap))
+TRIPLE_LAYER(TripletMarginWithDistanceLoss, triplet_margin_with_distance_loss,
+             OPTION(margin) OPTION(swap))
+WEIGHTED_LAYER(BCELoss, binary_cross_entropy)
+WEIGHTED_LAYER(NLLLoss, nll_loss)
+WEIGHTED_LAYER(CrossEntropyLoss, cross_entropy)
+WEIGHTED_LAYER(MultiLabelSoftMarginLoss, multilabel_soft_margin_loss)
+WEIGHTED_LAYER(MultiMarginLoss, multi_margin_loss,
+               OPTION(p) OPTION(margin)("weight", shown(options.weight()))(
+                   "reduction", enumtype::get_enum_name(options.reduction())))
 
 // These two are without parentheses in libtorch.
 Tensor SmoothL1LossImpl::forward(const Tensor& input, const Tensor& target) {
@@ -170,14 +158,12 @@ Tensor BCEWithLogitsLossImpl::forward(const Tensor& input, const Tensor& target)
   return functional::binary_cross_entropy_with_logits(
       input, target, BCEWithLogitsLossOptions(options).weight(weight).pos_weight(pos_weight));
 }
-void BCEWithLogitsLossImpl::pretty_print(std::ostream& stream) const {
-  Print(stream, "BCEWithLogitsLoss");
-}
+SHOW(BCEWithLogitsLoss)
 
 Tensor CTCLossImpl::forward(const Tensor& log_probs, const Tensor& targets,
                             const Tensor& input_lengths, const Tensor& target_lengths) {
   return functional::ctc_loss(log_probs, targets, input_lengths, target_lengths, options);
 }
-void CTCLossImpl::pretty_print(std::ostream& stream) const { Print(stream, "CTCLoss"); }
+SHOW(CTCLoss)
 
 }  // namespace flambeau::torch::nn

@@ -11,6 +11,8 @@ namespace flambeau::torch::nn {
 namespace detail {
 
 using reduction_t = std::variant<enumtype::kNone, enumtype::kMean, enumtype::kSum>;
+using kl_div_reduction_t =
+    std::variant<enumtype::kNone, enumtype::kBatchMean, enumtype::kSum, enumtype::kMean>;
 template <class T, class Words>
 concept WordOf = std::convertible_to<T, Words> && requires {
   std::remove_cvref_t<T>::word;
@@ -18,118 +20,101 @@ concept WordOf = std::convertible_to<T, Words> && requires {
 
 }  // namespace detail
 
+#define FLAMBEAU_REDUCTION_OF(words) \
+ public:                             \
+  using reduction_t = words;         \
+  FLAMBEAU_OPTION(reduction_t, reduction) = kMean
+#define FLAMBEAU_REDUCTION FLAMBEAU_REDUCTION_OF(detail::reduction_t)
+// MSELossOptions(kSum), too.
+#define FLAMBEAU_REDUCTION_FIRST(Class, words)                  \
+  Class() = default;                                            \
+  template <detail::WordOf<words> Word>                         \
+  Class(Word reduction) : reduction_(reduction) {} /* NOLINT */ \
+  FLAMBEAU_REDUCTION_OF(words)
+
 struct L1LossOptions {
-  using reduction_t = detail::reduction_t;
-  L1LossOptions() = default;
-  template <detail::WordOf<reduction_t> Word>
-  L1LossOptions(Word reduction) : reduction_(reduction) {}  // NOLINT
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION_FIRST(L1LossOptions, detail::reduction_t);
 };
 using MSELossOptions = L1LossOptions;
 using SoftMarginLossOptions = L1LossOptions;
 using MultiLabelMarginLossOptions = L1LossOptions;
 
 struct SmoothL1LossOptions {
-  using reduction_t = detail::reduction_t;
-  SmoothL1LossOptions() = default;
-  template <detail::WordOf<reduction_t> Word>
-  SmoothL1LossOptions(Word reduction) : reduction_(reduction) {}  // NOLINT
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION_FIRST(SmoothL1LossOptions, detail::reduction_t);
   FLAMBEAU_OPTION(std::optional<double>, beta) = {};
 };
 struct HuberLossOptions {
-  using reduction_t = detail::reduction_t;
-  HuberLossOptions() = default;
-  template <detail::WordOf<reduction_t> Word>
-  HuberLossOptions(Word reduction) : reduction_(reduction) {}  // NOLINT
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION_FIRST(HuberLossOptions, detail::reduction_t);
   FLAMBEAU_OPTION(double, delta) = 1.0;
 };
 struct KLDivLossOptions {
-  using reduction_t =
-      std::variant<enumtype::kNone, enumtype::kBatchMean, enumtype::kSum, enumtype::kMean>;
-  KLDivLossOptions() = default;
-  template <detail::WordOf<reduction_t> Word>
-  KLDivLossOptions(Word reduction) : reduction_(reduction) {}  // NOLINT
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION_FIRST(KLDivLossOptions, detail::kl_div_reduction_t);
   FLAMBEAU_OPTION(bool, log_target) = false;
 };
 struct BCELossOptions {
-  using reduction_t = detail::reduction_t;
   FLAMBEAU_OPTION(Tensor, weight) = {};
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION;
 };
 using MultiLabelSoftMarginLossOptions = BCELossOptions;
 struct BCEWithLogitsLossOptions {
-  using reduction_t = detail::reduction_t;
   FLAMBEAU_OPTION(Tensor, weight) = {};
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION;
   FLAMBEAU_OPTION(Tensor, pos_weight) = {};
 };
 struct NLLLossOptions {
-  using reduction_t = detail::reduction_t;
   FLAMBEAU_OPTION(Tensor, weight) = {};
   FLAMBEAU_OPTION(int64_t, ignore_index) = -100;
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION;
 };
 struct CrossEntropyLossOptions {
-  using reduction_t = detail::reduction_t;
   FLAMBEAU_OPTION(Tensor, weight) = {};
   FLAMBEAU_OPTION(int64_t, ignore_index) = -100;
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION;
   FLAMBEAU_OPTION(double, label_smoothing) = 0.0;
 };
 struct PoissonNLLLossOptions {
-  using reduction_t = detail::reduction_t;
   FLAMBEAU_OPTION(bool, log_input) = true;
   FLAMBEAU_OPTION(bool, full) = false;
   FLAMBEAU_OPTION(double, eps) = 1e-8;
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION;
 };
 struct GaussianNLLLossOptions {
-  using reduction_t = detail::reduction_t;
   FLAMBEAU_OPTION(bool, full) = false;
   FLAMBEAU_OPTION(double, eps) = 1e-6;
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION;
 };
 struct HingeEmbeddingLossOptions {
-  using reduction_t = detail::reduction_t;
   FLAMBEAU_OPTION(double, margin) = 1.0;
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION;
 };
 struct CosineEmbeddingLossOptions {
-  using reduction_t = detail::reduction_t;
   FLAMBEAU_OPTION(double, margin) = 0.0;
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION;
 };
 using MarginRankingLossOptions = CosineEmbeddingLossOptions;
 struct MultiMarginLossOptions {
-  using reduction_t = detail::reduction_t;
   FLAMBEAU_OPTION(int64_t, p) = 1;
   FLAMBEAU_OPTION(double, margin) = 1.0;
   FLAMBEAU_OPTION(Tensor, weight) = {};
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION;
 };
 struct TripletMarginLossOptions {
-  using reduction_t = detail::reduction_t;
   FLAMBEAU_OPTION(double, margin) = 1.0;
   FLAMBEAU_OPTION(double, p) = 2.0;
   FLAMBEAU_OPTION(double, eps) = 1e-6;
   FLAMBEAU_OPTION(bool, swap) = false;
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION;
 };
 struct TripletMarginWithDistanceLossOptions {
-  using reduction_t = detail::reduction_t;
   using distance_function_t = std::function<Tensor(const Tensor&, const Tensor&)>;
   FLAMBEAU_OPTION(std::optional<distance_function_t>, distance_function) = {};
   FLAMBEAU_OPTION(double, margin) = 1.0;
   FLAMBEAU_OPTION(bool, swap) = false;
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION;
 };
 struct CTCLossOptions {
-  using reduction_t = detail::reduction_t;
   FLAMBEAU_OPTION(int64_t, blank) = 0;
-  FLAMBEAU_OPTION(reduction_t, reduction) = kMean;
+  FLAMBEAU_REDUCTION;
   FLAMBEAU_OPTION(bool, zero_infinity) = false;
 };
 
@@ -155,10 +140,6 @@ using SoftMarginLossFuncOptions = SoftMarginLossOptions;
 using TripletMarginLossFuncOptions = TripletMarginLossOptions;
 using TripletMarginWithDistanceLossFuncOptions = TripletMarginWithDistanceLossOptions;
 using CTCLossFuncOptions = CTCLossOptions;
-
-}  // namespace functional
-
-namespace functional {
 
 #define FLAMBEAU_PAIR_LOSS(function, Options) \
   Tensor function(const Tensor& input, const Tensor& target, const Options& options = {})
@@ -217,21 +198,16 @@ FLAMBEAU_LAYER(CTCLoss, const Tensor& log_probs, const Tensor& targets, const Te
                const Tensor& target_lengths);
 
 // Those with weights of classes or samples keep them as buffers.
-#define FLAMBEAU_WEIGHTED_LOSS(Name)                                                     \
-  class Name##Impl : public Layer<Name##Impl, Name##Options> {                           \
-   public:                                                                               \
-    template <class... Args>                                                             \
-    requires std::constructible_from<Name##Options, Args...>                             \
-    explicit Name##Impl(Args&&... args)                                                  \
-        : Layer<Name##Impl, Name##Options>(Name##Options(std::forward<Args>(args)...)) { \
-      Name##Impl::reset();                                                               \
-    }                                                                                    \
-    void reset() override;                                                               \
-    void pretty_print(std::ostream& stream) const override;                              \
-    Tensor forward(const Tensor& input, const Tensor& target);                           \
-                                                                                         \
-    Tensor weight, pos_weight;                                                           \
-  };                                                                                     \
+#define FLAMBEAU_WEIGHTED_LOSS(Name)                           \
+  class Name##Impl : public Cloneable<Name##Impl> {            \
+   public:                                                     \
+    FLAMBEAU_FROM_OPTIONS(Name##Impl, Name##Options);          \
+    void reset() override;                                     \
+    void pretty_print(std::ostream& stream) const override;    \
+    Tensor forward(const Tensor& input, const Tensor& target); \
+                                                               \
+    Tensor weight, pos_weight;                                 \
+  };                                                           \
   TORCH_MODULE(Name)
 
 FLAMBEAU_WEIGHTED_LOSS(BCELoss);

@@ -194,10 +194,8 @@ void LayerNormImpl::reset_parameters() {
 Tensor LayerNormImpl::forward(const Tensor& input) {
   return torch::layer_norm(input, options.normalized_shape(), weight, bias, options.eps());
 }
-void LayerNormImpl::pretty_print(std::ostream& stream) const {
-  Print(stream, "LayerNorm")(to_text(IntSpan(options.normalized_shape())))("eps", options.eps())(
-      "elementwise_affine", options.elementwise_affine());
-}
+SHOW(LayerNorm,
+     (to_text(IntSpan(options.normalized_shape())))OPTION(eps) OPTION(elementwise_affine))
 
 void RMSNormImpl::reset() {
   weight = register_parameter(
@@ -237,26 +235,17 @@ Tensor GroupNormImpl::forward(const Tensor& input) {
                                            .bias(bias)
                                            .eps(options.eps()));
 }
-void GroupNormImpl::pretty_print(std::ostream& stream) const {
-  Print(stream, "GroupNorm")(options.num_groups())(options.num_channels())("eps", options.eps())(
-      "affine", options.affine());
-}
+SHOW(GroupNorm, (options.num_groups())(options.num_channels())OPTION(eps) OPTION(affine))
 
 Tensor LocalResponseNormImpl::forward(const Tensor& input) {
   return functional::local_response_norm(input, options);
 }
-void LocalResponseNormImpl::pretty_print(std::ostream& stream) const {
-  Print(stream, "LocalResponseNorm")(options.size())("alpha", options.alpha())(
-      "beta", options.beta())("k", options.k());
-}
+SHOW(LocalResponseNorm, (options.size())OPTION(alpha) OPTION(beta) OPTION(k))
 
 Tensor CrossMapLRN2dImpl::forward(const Tensor& input) {
   return torch::_cross_map_lrn2d(input, options.size(), options.alpha(), options.beta(),
                                  static_cast<double>(options.k()));
 }
-void CrossMapLRN2dImpl::pretty_print(std::ostream& stream) const {
-  Print(stream, "CrossMapLRN2d")(options.size())("alpha", options.alpha())("beta", options.beta())(
-      "k", options.k());
-}
+SHOW(CrossMapLRN2d, (options.size())OPTION(alpha) OPTION(beta) OPTION(k))
 
 }  // namespace flambeau::torch::nn

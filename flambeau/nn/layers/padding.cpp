@@ -10,24 +10,20 @@ Tensor functional::pad(const Tensor& input, const PadFuncOptions& options) {
                     constant ? std::optional(options.value()) : std::nullopt);
 }
 
-#define PAD(Name, mode)                                       \
-  Tensor Name##Impl::forward(const Tensor& input) {           \
-    return torch::pad(input, options.padding(), mode);        \
-  }                                                           \
-  void Name##Impl::pretty_print(std::ostream& stream) const { \
-    Print(stream, #Name)("padding", options.padding());       \
-  }
-#define PADS(D)                                                                                  \
-  PAD(ReflectionPad##D##d, "reflect")                                                            \
-  PAD(ReplicationPad##D##d, "replicate")                                                         \
-  PAD(ZeroPad##D##d, "constant")                                                                 \
-  PAD(CircularPad##D##d, "circular")                                                             \
-  Tensor ConstantPad##D##dImpl::forward(const Tensor& input) {                                   \
-    return torch::pad(input, options.padding(), "constant", options.value());                    \
-  }                                                                                              \
-  void ConstantPad##D##dImpl::pretty_print(std::ostream& stream) const {                         \
-    Print(stream, "ConstantPad" #D "d")("padding", options.padding())("value", options.value()); \
-  }
+#define PAD(Name, mode)                                \
+  Tensor Name##Impl::forward(const Tensor& input) {    \
+    return torch::pad(input, options.padding(), mode); \
+  }                                                    \
+  SHOW(Name, OPTION(padding))
+#define PADS(D)                                                               \
+  PAD(ReflectionPad##D##d, "reflect")                                         \
+  PAD(ReplicationPad##D##d, "replicate")                                      \
+  PAD(ZeroPad##D##d, "constant")                                              \
+  PAD(CircularPad##D##d, "circular")                                          \
+  Tensor ConstantPad##D##dImpl::forward(const Tensor& input) {                \
+    return torch::pad(input, options.padding(), "constant", options.value()); \
+  }                                                                           \
+  SHOW(ConstantPad##D##d, OPTION(padding) OPTION(value))
 PADS(1)
 PADS(2)
 PADS(3)

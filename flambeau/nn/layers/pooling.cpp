@@ -109,38 +109,30 @@ FRACTIONAL_POOL(3)
 
 // --- Layers --------------------------------------------------------------------------------------
 
-#define LAYER(Name, function, show)                                                                \
-  Tensor Name##Impl::forward(const Tensor& input) { return functional::function(input, options); } \
-  void Name##Impl::pretty_print(std::ostream& stream) const { Print(stream, #Name) show; }
-#define INDEXED_LAYER(Name, function, show)                                          \
-  LAYER(Name, function, show)                                                        \
+#define INDEXED_LAYER(Name, function, ...)                                           \
+  LAYER(Name, function, __VA_ARGS__)                                                 \
   std::tuple<Tensor, Tensor> Name##Impl::forward_with_indices(const Tensor& input) { \
     return functional::function##_with_indices(input, options);                      \
   }
-#define WINDOW ("kernel_size", options.kernel_size())("stride", options.stride())
+#define WINDOW OPTION(kernel_size) OPTION(stride)
 #define LAYERS(D)                                                                                  \
-  LAYER(AvgPool##D##d, avg_pool##D##d, WINDOW("padding", options.padding()))                       \
-  LAYER(AdaptiveAvgPool##D##d, adaptive_avg_pool##D##d, ("output_size", options.output_size()))    \
-  LAYER(LPPool##D##d, lp_pool##D##d,                                                               \
-        ("norm_type", options.norm_type())WINDOW("ceil_mode", options.ceil_mode()))                \
+  LAYER(AvgPool##D##d, avg_pool##D##d, WINDOW OPTION(padding))                                     \
+  LAYER(AdaptiveAvgPool##D##d, adaptive_avg_pool##D##d, OPTION(output_size))                       \
+  LAYER(LPPool##D##d, lp_pool##D##d, OPTION(norm_type) WINDOW OPTION(ceil_mode))                   \
   INDEXED_LAYER(MaxPool##D##d, max_pool##D##d,                                                     \
-                WINDOW("padding", options.padding())("dilation", options.dilation())(              \
-                    "ceil_mode", options.ceil_mode()))                                             \
-  INDEXED_LAYER(AdaptiveMaxPool##D##d, adaptive_max_pool##D##d,                                    \
-                ("output_size", options.output_size()))                                            \
+                WINDOW OPTION(padding) OPTION(dilation) OPTION(ceil_mode))                         \
+  INDEXED_LAYER(AdaptiveMaxPool##D##d, adaptive_max_pool##D##d, OPTION(output_size))               \
   Tensor MaxUnpool##D##dImpl::forward(const Tensor& input, const Tensor& indices,                  \
                                       const std::optional<std::vector<int64_t>>& output_size) {    \
     return functional::max_unpool##D##d(input, indices,                                            \
                                         MaxUnpool##D##dOptions(options).output_size(output_size)); \
   }                                                                                                \
-  void MaxUnpool##D##dImpl::pretty_print(std::ostream& stream) const {                             \
-    Print(stream, "MaxUnpool" #D "d") WINDOW("padding", options.padding());                        \
-  }
+  SHOW(MaxUnpool##D##d, WINDOW OPTION(padding))
 
 LAYERS(1)
 LAYERS(2)
 LAYERS(3)
-INDEXED_LAYER(FractionalMaxPool2d, fractional_max_pool2d, )
-INDEXED_LAYER(FractionalMaxPool3d, fractional_max_pool3d, )
+INDEXED_LAYER(FractionalMaxPool2d, fractional_max_pool2d)
+INDEXED_LAYER(FractionalMaxPool3d, fractional_max_pool3d)
 
 }  // namespace flambeau::torch::nn

@@ -31,31 +31,18 @@ Tensor unfold(const Tensor& input, const UnfoldFuncOptions& options) {
 
 }  // namespace functional
 
-#define SHOWN(Name, show) \
-  void Name##Impl::pretty_print(std::ostream& stream) const { Print(stream, #Name) show; }
-#define PAIR(Name, function, show)                                 \
-  Tensor Name##Impl::forward(const Tensor& x1, const Tensor& x2) { \
-    return functional::function(x1, x2, options);                  \
-  }                                                                \
-  SHOWN(Name, show)
-#define LAYER(Name, function, show)                                                                \
-  Tensor Name##Impl::forward(const Tensor& input) { return functional::function(input, options); } \
-  SHOWN(Name, show)
-#define WINDOW                                                            \
-  ("kernel_size", options.kernel_size())("dilation", options.dilation())( \
-      "padding", options.padding())("stride", options.stride())
+#define WINDOW OPTION(kernel_size) OPTION(dilation) OPTION(padding) OPTION(stride)
 
-PAIR(CosineSimilarity, cosine_similarity, ("dim", options.dim())("eps", options.eps()))
-PAIR(PairwiseDistance, pairwise_distance,
-     ("p", options.p())("eps", options.eps())("keepdim", options.keepdim()))
-LAYER(PixelShuffle, pixel_shuffle, ("upscale_factor", options.upscale_factor()))
-LAYER(PixelUnshuffle, pixel_unshuffle, ("downscale_factor", options.downscale_factor()))
-LAYER(Fold, fold, ("output_size", options.output_size())WINDOW)
+PAIR_LAYER(CosineSimilarity, cosine_similarity, OPTION(dim) OPTION(eps))
+PAIR_LAYER(PairwiseDistance, pairwise_distance, OPTION(p) OPTION(eps) OPTION(keepdim))
+LAYER(PixelShuffle, pixel_shuffle, OPTION(upscale_factor))
+LAYER(PixelUnshuffle, pixel_unshuffle, OPTION(downscale_factor))
+LAYER(Fold, fold, OPTION(output_size) WINDOW)
 LAYER(Unfold, unfold, WINDOW)
 
 Tensor ChannelShuffleImpl::forward(const Tensor& input) {
   return torch::channel_shuffle(input, options.groups());
 }
-SHOWN(ChannelShuffle, ("groups", options.groups()))
+SHOW(ChannelShuffle, OPTION(groups))
 
 }  // namespace flambeau::torch::nn
