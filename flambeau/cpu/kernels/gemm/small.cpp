@@ -446,7 +446,7 @@ void for_each_chunk(const Gemm& p, const void* whole, ChunkProduct* product) {
   const auto run = [&](int64_t index, int64_t r0, int64_t r1, int64_t c0, int64_t c1) {
     product(whole, batch_offsets(p, index), r0, r1, c0, c1);
   };
-  constexpr int64_t work_per_thread = 65536;
+  constexpr int64_t work_per_thread = 262144;
   const int64_t work = std::max<int64_t>(p.m * p.n * p.k, 1), count = p.batch_count();
   if (count > 1) {
     parallel_for(0, count, work_per_thread / work + 1, [&](int64_t first, int64_t last) {
