@@ -2,6 +2,10 @@
 // only: all of it is in flambeau/.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "Flambeau needs C++20: compile with -std=c++20"
+#endif
+
 #include <algorithm>
 #include <array>
 #include <cassert>

@@ -55,6 +55,22 @@ if(pkg_config)
   check(pkg-config "${here}/by_pkg_config")
 endif()
 
-run("${compiler}" -std=c++20 main.cpp -o by_hand "-I${prefix}/include" "-L${prefix}/lib"
-  "-Wl,-rpath,${prefix}/lib" -lflambeau_torch -lflambeau)
+set(flags -std=c++20 "-I${prefix}/include" "-L${prefix}/lib" "-Wl,-rpath,${prefix}/lib")
+run("${compiler}" main.cpp -o by_hand ${flags} -lflambeau_torch -lflambeau)
 check("bare compiler" "${here}/by_hand")
+
+# The other compiler takes the headers, all of them, and is told what it is to be called with.
+find_program(clang clang++)
+if(clang)
+  run("${clang}" main.cpp -o by_clang ${flags} -lflambeau_torch -lflambeau)
+  check(clang "${here}/by_clang")
+  set(compat "-I${prefix}/include/flambeau/compat")
+  run("${clang}" -Wall -Wextra -Werror "${source}/examples/cpp/mnist.cpp" -o mnist ${flags} ${compat}
+    -lflambeau_nn -lflambeau_torch -lflambeau)
+  file(WRITE "${here}/old.cpp" "#include <torch/torch.h>\n")
+  execute_process(COMMAND "${clang}" -std=c++17 -fsyntax-only "${here}/old.cpp" "-I${prefix}/include"
+    ${compat} RESULT_VARIABLE status ERROR_VARIABLE error OUTPUT_QUIET)
+  if(NOT status OR NOT error MATCHES "^[^\n]*\n[^\n]*Flambeau needs C[+][+]20")
+    message(FATAL_ERROR "C++17 is not refused at once:\n${error}")
+  endif()
+endif()
