@@ -102,6 +102,12 @@ asan: asan-build  ## run the C++ tests, the smoke test and some hostile calls un
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 $(BIN)/python tests/smoke.py
 	$(FUZZ) --calls 10000
 
+.PHONY: tsan
+tsan: setup  ## run the C++ tests that have threads under ThreadSanitizer
+	@$(MAKE) --no-print-directory build/tsan/CMakeCache.txt
+	cmake --build --preset tsan -j $(JOBS)
+	ctest --preset tsan -R 'Thread|Data'
+
 .PHONY: fuzz
 CALLS ?= 100000
 SEED ?= 0

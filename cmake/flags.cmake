@@ -36,8 +36,8 @@ add_link_options(-Wl,-Bsymbolic-functions -Wl,-z,defs -Wl,--exclude-libs,ALL)
 if(FLAMBEAU_SANITIZE)
   set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")
   add_compile_options(
-    "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=address,undefined;-fno-sanitize-recover=undefined;-fno-omit-frame-pointer>")
-  add_link_options(-fsanitize=address,undefined)
+    "$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${FLAMBEAU_SANITIZE};-fno-sanitize-recover=undefined;-fno-omit-frame-pointer>")
+  add_link_options(-fsanitize=${FLAMBEAU_SANITIZE})
 endif()
 
 find_program(CCACHE ccache)

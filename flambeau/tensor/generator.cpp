@@ -15,7 +15,8 @@ namespace {
 constexpr size_t middle = 397;
 
 // Drawing is bound by how fast words are made, and this file is compiled for any x86-64 at -O2.
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__)
+// (ThreadSanitizer would be called while the library is still being linked, to choose the clone.)
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define FLAMBEAU_VECTORISED __attribute__((target_clones("avx2", "default"), optimize("O3")))
 #else
 #define FLAMBEAU_VECTORISED
