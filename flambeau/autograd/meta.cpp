@@ -64,6 +64,8 @@ void set_requires_grad(const Tensor& tensor, bool requires_grad) {
         "var_no_grad = var.detach().");
     return;
   }
+  // A leaf has its meta before threads share it.
+  if (requires_grad) autograd_meta(tensor);
   tensor->requires_grad = requires_grad;
 }
 
