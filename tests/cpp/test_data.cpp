@@ -1,6 +1,7 @@
 // Datasets, samplers, transforms and loaders.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
@@ -152,7 +153,8 @@ TEST(Data, DistributedSamplersShareTheExamples) {
 }
 
 TEST(Data, ReadsMNISTFiles) {
-  const auto root = std::filesystem::temp_directory_path() / "flambeau_mnist";
+  const auto root =
+      std::filesystem::temp_directory_path() / ("flambeau_mnist_" + std::to_string(getpid()));
   std::filesystem::create_directories(root);
   const auto write = [&](const char* name, const std::vector<unsigned>& header, size_t bytes) {
     std::ofstream file(root / name, std::ios::binary);

@@ -22,11 +22,11 @@ Tensor transposed_conv(const Tensor& input, const Tensor& weight, const Tensor& 
     return op(input, weight, bias, options.stride(), options.padding(), output_padding,
               options.groups(), options.dilation());
   };
-#define OP(...) [](const auto&... args) { return torch::__VA_ARGS__(args...); }
-  if constexpr (D == 1) return apply(OP(conv_transpose1d));
-  if constexpr (D == 2) return apply(OP(conv_transpose2d));
-  if constexpr (D == 3) return apply(OP(conv_transpose3d));
-#undef OP
+#define CALL(...) [](const auto&... args) { return torch::__VA_ARGS__(args...); }
+  if constexpr (D == 1) return apply(CALL(conv_transpose1d));
+  if constexpr (D == 2) return apply(CALL(conv_transpose2d));
+  if constexpr (D == 3) return apply(CALL(conv_transpose3d));
+#undef CALL
 }
 
 // With padding in numbers, or as a word.

@@ -150,11 +150,12 @@ std::vector<Tensor> RNNImplBase<Derived>::call(const Tensor& input, const Tensor
                       options.dropout(), this->is_training(), options.bidirectional(),
                       options.batch_first()));
   };
-#define OP(name) [](const auto&... args) { return torch::name(args...); }
-  if constexpr (std::is_same_v<Derived, LSTMImpl>) return with(OP(lstm), states);
-  if constexpr (std::is_same_v<Derived, GRUImpl>) return with(OP(gru), states[0]);
-  return is_relu(options) ? with(OP(rnn_relu), states.front()) : with(OP(rnn_tanh), states.front());
-#undef OP
+#define CALL(name) [](const auto&... args) { return torch::name(args...); }
+  if constexpr (std::is_same_v<Derived, LSTMImpl>) return with(CALL(lstm), states);
+  if constexpr (std::is_same_v<Derived, GRUImpl>) return with(CALL(gru), states[0]);
+  return is_relu(options) ? with(CALL(rnn_relu), states.front())
+                          : with(CALL(rnn_tanh), states.front());
+#undef CALL
 }
 
 template <class Derived>
