@@ -23,8 +23,8 @@ OURS = "flambeau::torch"
 # Of the library's own use.
 HIDDEN = re.compile(
     r"_|.*((?<!Tensor)(?<!Loader)Options|Impl|ImplBase|ParamState|Indices|[a-z]_t)$"
-    r"|(Application|DefaultPtrTraits|Field|LinePoint|LineSearch|Op|Pipeline|RestrictPtrTraits)$"
-    r"|(init_num_threads|of|strong_wolfe|tensors_of)$"
+    r"|(Application|BatchSource|DefaultPtrTraits|Field|LinePoint|LineSearch|Op|Resettable)$"
+    r"|(RestrictPtrTraits|Workers|fields_of|init_num_threads|of|strong_wolfe|tensors_of)$"
 )
 
 INTRODUCTION = """\
