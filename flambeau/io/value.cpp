@@ -77,54 +77,12 @@ const flambeau::Tensor& IValue::tensor() const {
   CHECK(isTensor(), RuntimeError, "Expected Tensor but got {}", tagKind());
   return as<ivalue::TensorBox>().tensor;
 }
-bool IValue::toBool() const {
-  expect(isBool(), "isBool()", "Bool");
-  return integer_ != 0;
-}
-int64_t IValue::toInt() const {
-  expect(isInt(), "isInt()", "Int");
-  return integer_;
-}
-double IValue::toDouble() const {
-  expect(isDouble(), "isDouble()", "Double");
-  return real_;
-}
-std::complex<double> IValue::toComplexDouble() const {
-  expect(isComplexDouble(), "isComplexDouble()", "ComplexDouble");
-  return as<ivalue::Complex>().value;
-}
 Scalar IValue::toScalar() const {
   CHECK(isScalar(), RuntimeError, "IValue is not a Scalar");
   if (isBool()) return toBool();
   if (isInt()) return integer_;
   return isDouble() ? Scalar(real_) : Scalar(toComplexDouble());
 }
-const std::string& IValue::toStringRef() const {
-  expect(isString(), "isString()", "String");
-  return text();
-}
-IntrusivePtr<ivalue::Text> IValue::toString() const {
-  expect(isString(), "isString()", "String");
-  return IntrusivePtr<ivalue::Text>(&as<ivalue::Text>());
-}
-flambeau::Device IValue::toDevice() const {
-  expect(isDevice(), "isDevice()", "Device");
-  return device_;
-}
-flambeau::DType IValue::toScalarType() const {
-  expect(is(Tag::DType), "isScalarType()", "ScalarType");
-  return static_cast<flambeau::DType>(integer_);
-}
-flambeau::Layout IValue::toLayout() const {
-  expect(is(Tag::Layout), "isLayout()", "Layout");
-  return static_cast<flambeau::Layout>(integer_);
-}
-flambeau::MemoryFormat IValue::toMemoryFormat() const {
-  expect(is(Tag::MemoryFormat), "isMemoryFormat()", "MemoryFormat");
-  return static_cast<flambeau::MemoryFormat>(integer_);
-}
-
-// --- Lists, tuples, dicts ------------------------------------------------------------------------
 
 bool IValue::isListOf(Tag tag) const {
   if (!isList()) return false;
@@ -134,45 +92,41 @@ bool IValue::isListOf(Tag tag) const {
   return true;
 }
 
-List<IValue> IValue::toList() const {
-  expect(isList(), "isList()", "GenericList");
-  return List<IValue>(IntrusivePtr<ivalue::Items>(&as<ivalue::Items>()));
-}
-const std::vector<IValue>& IValue::toListRef() const {
-  expect(isList(), "isList()", "GenericList");
-  return items();
-}
-List<int64_t> IValue::toIntList() const {
-  expect(isIntList(), "isIntList()", "IntList");
-  return List<int64_t>(toList().shared());
-}
-List<double> IValue::toDoubleList() const {
-  expect(isDoubleList(), "isDoubleList()", "DoubleList");
-  return List<double>(toList().shared());
-}
-std::vector<int64_t> IValue::toIntVector() const {
-  expect(isIntList(), "isIntList()", "IntList");
-  return to<std::vector<int64_t>>();
-}
-std::vector<double> IValue::toDoubleVector() const {
-  expect(isDoubleList(), "isDoubleList()", "DoubleList");
-  return to<std::vector<double>>();
-}
-IntrusivePtr<ivalue::Tuple> IValue::toTuple() const {
-  expect(isTuple(), "isTuple()", "Tuple");
-  return IntrusivePtr<ivalue::Tuple>(&as<ivalue::Tuple>());
-}
-const ivalue::Tuple& IValue::toTupleRef() const {
-  expect(isTuple(), "isTuple()", "Tuple");
-  return as<ivalue::Tuple>();
-}
+// Each raises for a value of another kind: the question that libtorch would have asked.
+#define TO(Type, name, holds, question, kind, value) \
+  Type IValue::name() const {                        \
+    expect(holds, question, kind);                   \
+    return value;                                    \
+  }
+#define TO_KIND(Type, name, asks, kind, value) TO(Type, name, asks(), #asks "()", kind, value)
+#define TO_CODE(Type, name, tag, kind) \
+  TO(Type, name, is(Tag::tag), "is" kind "()", kind, static_cast<Type>(integer_))
+#define SHARED(Box) IntrusivePtr<ivalue::Box>(&as<ivalue::Box>())
+
+TO_KIND(bool, toBool, isBool, "Bool", integer_ != 0)
+TO_KIND(int64_t, toInt, isInt, "Int", integer_)
+TO_KIND(double, toDouble, isDouble, "Double", real_)
+TO_KIND(std::complex<double>, toComplexDouble, isComplexDouble, "ComplexDouble",
+        as<ivalue::Complex>().value)
+TO_KIND(const std::string&, toStringRef, isString, "String", text())
+TO_KIND(IntrusivePtr<ivalue::Text>, toString, isString, "String", SHARED(Text))
+TO_KIND(flambeau::Device, toDevice, isDevice, "Device", device_)
+TO_CODE(flambeau::DType, toScalarType, DType, "ScalarType")
+TO_CODE(flambeau::Layout, toLayout, Layout, "Layout")
+TO_CODE(flambeau::MemoryFormat, toMemoryFormat, MemoryFormat, "MemoryFormat")
+TO_KIND(List<IValue>, toList, isList, "GenericList", List<IValue>(SHARED(Items)))
+TO_KIND(const std::vector<IValue>&, toListRef, isList, "GenericList", items())
+TO_KIND(List<int64_t>, toIntList, isIntList, "IntList", List<int64_t>(SHARED(Items)))
+TO_KIND(List<double>, toDoubleList, isDoubleList, "DoubleList", List<double>(SHARED(Items)))
+TO_KIND(std::vector<int64_t>, toIntVector, isIntList, "IntList", to<std::vector<int64_t>>())
+TO_KIND(std::vector<double>, toDoubleVector, isDoubleList, "DoubleList", to<std::vector<double>>())
+TO_KIND(IntrusivePtr<ivalue::Tuple>, toTuple, isTuple, "Tuple", SHARED(Tuple))
+TO_KIND(const ivalue::Tuple&, toTupleRef, isTuple, "Tuple", as<ivalue::Tuple>())
+TO_KIND(IntrusivePtr<ivalue::Object>, toObject, isObject, "Object", SHARED(Object))
+
 Dict<IValue, IValue> IValue::toGenericDict() const {
   expect(isGenericDict(), "isGenericDict()", "GenericDict");
-  return Dict<IValue, IValue>(IntrusivePtr<ivalue::Pairs>(&pairs()));
-}
-IntrusivePtr<ivalue::Object> IValue::toObject() const {
-  expect(isObject(), "isObject()", "Object");
-  return IntrusivePtr<ivalue::Object>(&as<ivalue::Object>());
+  return Dict<IValue, IValue>(SHARED(Pairs));
 }
 
 bool IValue::isSameIdentity(const IValue& other) const {

@@ -193,6 +193,10 @@ Tensor& Module::register_parameter(std::string name, Tensor tensor, bool require
   return parameters_.insert(std::move(name), std::move(tensor));
 }
 
+Tensor& Module::register_empty(std::string name, IntArrayRef sizes, bool present) {
+  return register_parameter(std::move(name), present ? torch::empty(sizes) : Tensor());
+}
+
 Tensor& Module::register_buffer(std::string name, Tensor tensor) {
   check_name(name, "Buffer");
   return buffers_.insert(std::move(name), std::move(tensor));

@@ -141,6 +141,9 @@ class Module : public std::enable_shared_from_this<Module> {
   void unregister_module(const std::string& name);
 
  protected:
+  // A parameter that reset_parameters() gives its values; none where the layer goes without.
+  Tensor& register_empty(std::string name, IntArrayRef sizes, bool present = true);
+
   OrderedDict<std::string, Tensor> parameters_;
   OrderedDict<std::string, Tensor> buffers_;
   OrderedDict<std::string, std::shared_ptr<Module>> children_;

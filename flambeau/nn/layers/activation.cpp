@@ -120,7 +120,7 @@ Tensor Softmax2dImpl::forward(const Tensor& input) {
 SHOW(Softmax2d)
 
 void PReLUImpl::reset() {
-  weight = register_parameter("weight", torch::empty({options.num_parameters()}));
+  weight = register_empty("weight", {options.num_parameters()});
   reset_parameters();
 }
 void PReLUImpl::reset_parameters() { init::constant_(weight, options.init()); }

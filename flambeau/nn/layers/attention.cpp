@@ -53,17 +53,14 @@ void MultiheadAttentionImpl::reset() {
   CHECK(head_dim * options.num_heads() == width, ValueError,
         "embed_dim must be divisible by num_heads");
   _qkv_same_embed_dim = options.kdim() == width && options.vdim() == width;
-  const auto add = [&](const char* name, bool present, IntSpan sizes) {
-    return register_parameter(name, present ? torch::empty(sizes) : Tensor());
-  };
-  in_proj_weight = add("in_proj_weight", _qkv_same_embed_dim, {3 * width, width});
-  q_proj_weight = add("q_proj_weight", !_qkv_same_embed_dim, {width, width});
-  k_proj_weight = add("k_proj_weight", !_qkv_same_embed_dim, {width, options.kdim()});
-  v_proj_weight = add("v_proj_weight", !_qkv_same_embed_dim, {width, options.vdim()});
-  in_proj_bias = add("in_proj_bias", options.bias(), {3 * width});
+  in_proj_weight = register_empty("in_proj_weight", {3 * width, width}, _qkv_same_embed_dim);
+  q_proj_weight = register_empty("q_proj_weight", {width, width}, !_qkv_same_embed_dim);
+  k_proj_weight = register_empty("k_proj_weight", {width, options.kdim()}, !_qkv_same_embed_dim);
+  v_proj_weight = register_empty("v_proj_weight", {width, options.vdim()}, !_qkv_same_embed_dim);
+  in_proj_bias = register_empty("in_proj_bias", {3 * width}, options.bias());
   out_proj = register_module("out_proj", Linear(LinearOptions(width, width).bias(options.bias())));
-  bias_k = add("bias_k", options.add_bias_kv(), {1, 1, width});
-  bias_v = add("bias_v", options.add_bias_kv(), {1, 1, width});
+  bias_k = register_empty("bias_k", {1, 1, width}, options.add_bias_kv());
+  bias_v = register_empty("bias_v", {1, 1, width}, options.add_bias_kv());
   _reset_parameters();
 }
 

@@ -113,8 +113,8 @@ void ConvNdImpl<D, Transposed, Derived>::reset() {
   }
   std::vector<int64_t> sizes{Transposed ? in : out, (Transposed ? out : in) / groups};
   sizes.insert(sizes.end(), options.kernel_size()->begin(), options.kernel_size()->end());
-  weight = this->register_parameter("weight", torch::empty(sizes));
-  bias = this->register_parameter("bias", options.bias() ? torch::empty({out}) : Tensor());
+  weight = this->register_empty("weight", sizes);
+  bias = this->register_empty("bias", {out}, options.bias());
   reset_parameters();
 }
 

@@ -16,10 +16,8 @@ Tensor functional::bilinear(const Tensor& input1, const Tensor& input2, const Te
 }
 
 void LinearImpl::reset() {
-  weight =
-      register_parameter("weight", torch::empty({options.out_features(), options.in_features()}));
-  bias = register_parameter("bias",
-                            options.bias() ? torch::empty({options.out_features()}) : Tensor());
+  weight = register_empty("weight", {options.out_features(), options.in_features()});
+  bias = register_empty("bias", {options.out_features()}, options.bias());
   reset_parameters();
 }
 void LinearImpl::reset_parameters() { detail::reset_weight_and_bias(weight, bias); }
@@ -27,11 +25,9 @@ Tensor LinearImpl::forward(const Tensor& input) { return torch::linear(input, we
 SHOW(Linear, OPTION(in_features) OPTION(out_features) OPTION(bias))
 
 void BilinearImpl::reset() {
-  weight = register_parameter(
-      "weight",
-      torch::empty({options.out_features(), options.in1_features(), options.in2_features()}));
-  bias = register_parameter("bias",
-                            options.bias() ? torch::empty({options.out_features()}) : Tensor());
+  weight = register_empty("weight",
+                          {options.out_features(), options.in1_features(), options.in2_features()});
+  bias = register_empty("bias", {options.out_features()}, options.bias());
   reset_parameters();
 }
 void BilinearImpl::reset_parameters() {

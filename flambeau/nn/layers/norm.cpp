@@ -16,6 +16,11 @@ void check_values_per_channel(const Tensor& input, int64_t samples) {
         to_text(input.sizes()));
 }
 
+void reset_affine(const Tensor& weight, const Tensor& bias) {
+  if (weight.defined()) init::ones_(weight);
+  if (bias.defined()) init::zeros_(bias);
+}
+
 }  // namespace
 
 namespace functional {
@@ -70,8 +75,8 @@ template <class Derived, class NormOptions>
 void NormImplBase<Derived, NormOptions>::reset() {
   const bool affine = options.affine(), tracks = options.track_running_stats();
   const int64_t n = options.num_features();
-  weight = this->register_parameter("weight", affine ? torch::empty({n}) : Tensor());
-  bias = this->register_parameter("bias", affine ? torch::empty({n}) : Tensor());
+  weight = this->register_empty("weight", {n}, affine);
+  bias = this->register_empty("bias", {n}, affine);
   running_mean = this->register_buffer("running_mean", tracks ? zeros({n}) : Tensor());
   running_var = this->register_buffer("running_var", tracks ? ones({n}) : Tensor());
   num_batches_tracked = this->register_buffer(
@@ -90,9 +95,7 @@ void NormImplBase<Derived, NormOptions>::reset_running_stats() {
 template <class Derived, class NormOptions>
 void NormImplBase<Derived, NormOptions>::reset_parameters() {
   reset_running_stats();
-  if (!options.affine()) return;
-  init::ones_(weight);
-  init::zeros_(bias);
+  reset_affine(weight, bias);
 }
 
 template <class Derived, class NormOptions>
@@ -180,17 +183,11 @@ NORMS(3)
 // --- Layer, group and root mean square normalization ---------------------------------------------
 
 void LayerNormImpl::reset() {
-  const bool affine = options.elementwise_affine();
-  weight =
-      register_parameter("weight", affine ? torch::empty(options.normalized_shape()) : Tensor());
-  bias = register_parameter("bias", affine ? torch::empty(options.normalized_shape()) : Tensor());
+  weight = register_empty("weight", options.normalized_shape(), options.elementwise_affine());
+  bias = register_empty("bias", options.normalized_shape(), options.elementwise_affine());
   reset_parameters();
 }
-void LayerNormImpl::reset_parameters() {
-  if (!options.elementwise_affine()) return;
-  init::ones_(weight);
-  init::zeros_(bias);
-}
+void LayerNormImpl::reset_parameters() { reset_affine(weight, bias); }
 Tensor LayerNormImpl::forward(const Tensor& input) {
   return torch::layer_norm(input, options.normalized_shape(), weight, bias, options.eps());
 }
@@ -198,13 +195,10 @@ SHOW(LayerNorm,
      (to_text(IntSpan(options.normalized_shape())))OPTION(eps) OPTION(elementwise_affine))
 
 void RMSNormImpl::reset() {
-  weight = register_parameter(
-      "weight", options.elementwise_affine() ? torch::empty(options.normalized_shape()) : Tensor());
+  weight = register_empty("weight", options.normalized_shape(), options.elementwise_affine());
   reset_parameters();
 }
-void RMSNormImpl::reset_parameters() {
-  if (weight.defined()) init::ones_(weight);
-}
+void RMSNormImpl::reset_parameters() { reset_affine(weight, bias); }
 Tensor RMSNormImpl::forward(const Tensor& input) {
   return torch::rms_norm(input, options.normalized_shape(), weight, options.eps());
 }
@@ -218,17 +212,11 @@ void RMSNormImpl::pretty_print(std::ostream& stream) const {
 void GroupNormImpl::reset() {
   CHECK(options.num_channels() % options.num_groups() == 0, ValueError,
         "num_channels must be divisible by num_groups");
-  weight = register_parameter("weight",
-                              options.affine() ? torch::empty({options.num_channels()}) : Tensor());
-  bias = register_parameter("bias",
-                            options.affine() ? torch::empty({options.num_channels()}) : Tensor());
+  weight = register_empty("weight", {options.num_channels()}, options.affine());
+  bias = register_empty("bias", {options.num_channels()}, options.affine());
   reset_parameters();
 }
-void GroupNormImpl::reset_parameters() {
-  if (!options.affine()) return;
-  init::ones_(weight);
-  init::zeros_(bias);
-}
+void GroupNormImpl::reset_parameters() { reset_affine(weight, bias); }
 Tensor GroupNormImpl::forward(const Tensor& input) {
   return functional::group_norm(input, functional::GroupNormFuncOptions(options.num_groups())
                                            .weight(weight)

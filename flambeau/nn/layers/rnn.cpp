@@ -82,8 +82,8 @@ void RNNImplBase<Derived>::reset() {
   for (int64_t layer = 0; layer < options.num_layers(); ++layer) {
     for (int direction = 0; direction < (options.bidirectional() ? 2 : 1); ++direction) {
       const auto add = [&](const char* name, IntSpan sizes) {
-        weights_.push_back(this->register_parameter(
-            format("{}_l{}{}", name, layer, direction ? "_reverse" : ""), torch::empty(sizes)));
+        weights_.push_back(this->register_empty(
+            format("{}_l{}{}", name, layer, direction ? "_reverse" : ""), sizes));
       };
       const int64_t above = state * (options.bidirectional() ? 2 : 1);
       add("weight_ih", {rows, layer == 0 ? options.input_size() : above});
@@ -241,14 +241,10 @@ namespace detail {
 template <class Derived>
 void RNNCellImplBase<Derived>::reset() {
   const int64_t rows = Kind<Derived>::gates * options.hidden_size();
-  const auto add = [&](const char* name, Tensor values) {
-    return this->register_parameter(name, std::move(values));
-  };
-  const auto bias = [&] { return options.bias() ? torch::empty({rows}) : Tensor(); };
-  weight_ih = add("weight_ih", torch::empty({rows, options.input_size()}));
-  weight_hh = add("weight_hh", torch::empty({rows, options.hidden_size()}));
-  bias_ih = add("bias_ih", bias());
-  bias_hh = add("bias_hh", bias());
+  weight_ih = this->register_empty("weight_ih", {rows, options.input_size()});
+  weight_hh = this->register_empty("weight_hh", {rows, options.hidden_size()});
+  bias_ih = this->register_empty("bias_ih", {rows}, options.bias());
+  bias_hh = this->register_empty("bias_hh", {rows}, options.bias());
   reset_parameters();
 }
 
