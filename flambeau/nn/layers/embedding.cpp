@@ -4,6 +4,17 @@
 #include "flambeau/nn/print.h"
 
 namespace flambeau::torch::nn {
+namespace {
+
+template <class Options>
+Tensor look_up(const Tensor& input, const Tensor& weight, const Options& options) {
+  return functional::detail::embedding(input, weight, options.padding_idx(), options.max_norm(),
+                                       options.norm_type(), options.scale_grad_by_freq(),
+                                       options.sparse());
+}
+
+}  // namespace
+
 namespace functional {
 
 Tensor detail::embedding(const Tensor& input, const Tensor& weight,
@@ -13,8 +24,7 @@ Tensor detail::embedding(const Tensor& input, const Tensor& weight,
                               sparse);
 }
 Tensor embedding(const Tensor& input, const Tensor& weight, const EmbeddingFuncOptions& options) {
-  return detail::embedding(input, weight, options.padding_idx(), options.max_norm(),
-                           options.norm_type(), options.scale_grad_by_freq(), options.sparse());
+  return look_up(input, weight, options);
 }
 Tensor embedding_bag(const Tensor& input, const Tensor& weight,
                      const EmbeddingBagFuncOptions& options) {
@@ -70,9 +80,17 @@ void print_lookup(Print& print, const Options& options) {
       .unless(false, "sparse", options.sparse());
 }
 
-void check_table(const Tensor& embeddings) {
+template <class Options, class Given>
+Options of_table(const Tensor& embeddings, const Given& options) {
   CHECK(embeddings.dim() == 2, RuntimeError,
         "Embeddings parameter is expected to be 2-dimensional");
+  return Options(embeddings.size(0), embeddings.size(1))
+      ._weight(embeddings)
+      .padding_idx(options.padding_idx())
+      .max_norm(options.max_norm())
+      .norm_type(options.norm_type())
+      .scale_grad_by_freq(options.scale_grad_by_freq())
+      .sparse(options.sparse());
 }
 
 }  // namespace
@@ -83,25 +101,14 @@ void EmbeddingImpl::reset() {
   make_table(*this, [&](const Tensor& table) { weight = register_parameter("weight", table); });
 }
 void EmbeddingImpl::reset_parameters() { draw_table(*this); }
-Tensor EmbeddingImpl::forward(const Tensor& indices) {
-  return functional::detail::embedding(indices, weight, options.padding_idx(), options.max_norm(),
-                                       options.norm_type(), options.scale_grad_by_freq(),
-                                       options.sparse());
-}
+Tensor EmbeddingImpl::forward(const Tensor& indices) { return look_up(indices, weight, options); }
 void EmbeddingImpl::pretty_print(std::ostream& stream) const {
   Print print(stream, "Embedding");
   print_lookup(print, options);
 }
 Embedding Embedding::from_pretrained(const Tensor& embeddings,
                                      const EmbeddingFromPretrainedOptions& options) {
-  check_table(embeddings);
-  Embedding made(EmbeddingOptions(embeddings.size(0), embeddings.size(1))
-                     ._weight(embeddings)
-                     .padding_idx(options.padding_idx())
-                     .max_norm(options.max_norm())
-                     .norm_type(options.norm_type())
-                     .scale_grad_by_freq(options.scale_grad_by_freq())
-                     .sparse(options.sparse()));
+  Embedding made(of_table<EmbeddingOptions>(embeddings, options));
   made->weight.requires_grad_(!options.freeze());
   return made;
 }
@@ -128,16 +135,9 @@ void EmbeddingBagImpl::pretty_print(std::ostream& stream) const {
 }
 EmbeddingBag EmbeddingBag::from_pretrained(const Tensor& embeddings,
                                            const EmbeddingBagFromPretrainedOptions& options) {
-  check_table(embeddings);
-  EmbeddingBag made(EmbeddingBagOptions(embeddings.size(0), embeddings.size(1))
-                        ._weight(embeddings)
-                        .max_norm(options.max_norm())
-                        .norm_type(options.norm_type())
-                        .scale_grad_by_freq(options.scale_grad_by_freq())
+  EmbeddingBag made(of_table<EmbeddingBagOptions>(embeddings, options)
                         .mode(options.mode())
-                        .sparse(options.sparse())
-                        .include_last_offset(options.include_last_offset())
-                        .padding_idx(options.padding_idx()));
+                        .include_last_offset(options.include_last_offset()));
   made->weight.requires_grad_(!options.freeze());
   return made;
 }

@@ -10,28 +10,28 @@ namespace flambeau::torch::nn {
 
 using EmbeddingBagMode = std::variant<enumtype::kSum, enumtype::kMean, enumtype::kMax>;
 
+// How rows are looked up, whatever is done with them.
+#define FLAMBEAU_LOOKUP                                      \
+  FLAMBEAU_OPTION(std::optional<int64_t>, padding_idx) = {}; \
+  FLAMBEAU_OPTION(std::optional<double>, max_norm) = {};     \
+  FLAMBEAU_OPTION(double, norm_type) = 2.;                   \
+  FLAMBEAU_OPTION(bool, scale_grad_by_freq) = false;         \
+  FLAMBEAU_OPTION(bool, sparse) = false
+
 namespace functional {
 
 // freeze is only asked by from_pretrained(), which takes the same: is the table not trained?
 struct EmbeddingFuncOptions {
   FLAMBEAU_OPTION(bool, freeze) = true;
-  FLAMBEAU_OPTION(std::optional<int64_t>, padding_idx) = {};
-  FLAMBEAU_OPTION(std::optional<double>, max_norm) = {};
-  FLAMBEAU_OPTION(double, norm_type) = 2.;
-  FLAMBEAU_OPTION(bool, scale_grad_by_freq) = false;
-  FLAMBEAU_OPTION(bool, sparse) = false;
+  FLAMBEAU_LOOKUP;
 };
 struct EmbeddingBagFuncOptions {
   FLAMBEAU_OPTION(bool, freeze) = true;
   FLAMBEAU_OPTION(Tensor, offsets) = {};
-  FLAMBEAU_OPTION(std::optional<double>, max_norm) = {};
-  FLAMBEAU_OPTION(double, norm_type) = 2.;
-  FLAMBEAU_OPTION(bool, scale_grad_by_freq) = false;
+  FLAMBEAU_LOOKUP;
   FLAMBEAU_OPTION(EmbeddingBagMode, mode) = kMean;
-  FLAMBEAU_OPTION(bool, sparse) = false;
   FLAMBEAU_OPTION(Tensor, per_sample_weights) = {};
   FLAMBEAU_OPTION(bool, include_last_offset) = false;
-  FLAMBEAU_OPTION(std::optional<int64_t>, padding_idx) = {};
 };
 
 Tensor embedding(const Tensor& input, const Tensor& weight,
@@ -53,11 +53,7 @@ struct EmbeddingOptions {
       : num_embeddings_(num_embeddings), embedding_dim_(embedding_dim) {}
   FLAMBEAU_OPTION(int64_t, num_embeddings);
   FLAMBEAU_OPTION(int64_t, embedding_dim);
-  FLAMBEAU_OPTION(std::optional<int64_t>, padding_idx) = {};
-  FLAMBEAU_OPTION(std::optional<double>, max_norm) = {};
-  FLAMBEAU_OPTION(double, norm_type) = 2.;
-  FLAMBEAU_OPTION(bool, scale_grad_by_freq) = false;
-  FLAMBEAU_OPTION(bool, sparse) = false;
+  FLAMBEAU_LOOKUP;
   FLAMBEAU_OPTION(Tensor, _weight) = {};
 };
 struct EmbeddingBagOptions {
@@ -65,15 +61,12 @@ struct EmbeddingBagOptions {
       : num_embeddings_(num_embeddings), embedding_dim_(embedding_dim) {}
   FLAMBEAU_OPTION(int64_t, num_embeddings);
   FLAMBEAU_OPTION(int64_t, embedding_dim);
-  FLAMBEAU_OPTION(std::optional<double>, max_norm) = {};
-  FLAMBEAU_OPTION(double, norm_type) = 2.;
-  FLAMBEAU_OPTION(bool, scale_grad_by_freq) = false;
+  FLAMBEAU_LOOKUP;
   FLAMBEAU_OPTION(EmbeddingBagMode, mode) = kMean;
-  FLAMBEAU_OPTION(bool, sparse) = false;
   FLAMBEAU_OPTION(Tensor, _weight) = {};
   FLAMBEAU_OPTION(bool, include_last_offset) = false;
-  FLAMBEAU_OPTION(std::optional<int64_t>, padding_idx) = {};
 };
+#undef FLAMBEAU_LOOKUP
 using EmbeddingFromPretrainedOptions = functional::EmbeddingFuncOptions;
 using EmbeddingBagFromPretrainedOptions = functional::EmbeddingBagFuncOptions;
 
