@@ -41,6 +41,14 @@ struct NoOptions {};
   explicit Class(Args&&... args) : options(std::forward<Args>(args)...) { Class::reset(); } \
   Options options
 
+// One, and the function that it calls with its options.
+#define FLAMBEAU_FUNCTION_LAYER(Name, function, usual, ...)             \
+  namespace functional {                                                \
+  using Name##FuncOptions = Name##Options;                              \
+  Tensor function(__VA_ARGS__, const Name##FuncOptions& options usual); \
+  }                                                                     \
+  FLAMBEAU_LAYER(Name, __VA_ARGS__)
+
 // A layer with parameters: reset() makes them, reset_parameters() gives them initial values.
 #define FLAMBEAU_PARAMETER_LAYER(Name, ...)                 \
   class Name##Impl : public Cloneable<Name##Impl> {         \

@@ -92,24 +92,20 @@ std::vector<Tensor> Module::parameters(bool recurse) const {
 }
 std::vector<Tensor> Module::buffers(bool recurse) const { return named_buffers(recurse).values(); }
 
-OrderedDict<std::string, Tensor> Module::named_parameters(bool recurse) const {
-  OrderedDict<std::string, Tensor> all;
+OrderedDict<std::string, Tensor> Module::named_tensors(Tensors Module::*held, bool recurse) const {
+  Tensors all;
   const auto take = [&](const std::string& name, const Module& module) {
-    for (const auto& item : module.parameters_)
+    for (const auto& item : module.*held)
       if (item->defined()) all.insert(join(name, item.key()), item.value());
   };
   recurse ? walk(*this, {}, take) : take({}, *this);
   return all;
 }
-
+OrderedDict<std::string, Tensor> Module::named_parameters(bool recurse) const {
+  return named_tensors(&Module::parameters_, recurse);
+}
 OrderedDict<std::string, Tensor> Module::named_buffers(bool recurse) const {
-  OrderedDict<std::string, Tensor> all;
-  const auto take = [&](const std::string& name, const Module& module) {
-    for (const auto& item : module.buffers_)
-      if (item->defined()) all.insert(join(name, item.key()), item.value());
-  };
-  recurse ? walk(*this, {}, take) : take({}, *this);
-  return all;
+  return named_tensors(&Module::buffers_, recurse);
 }
 
 std::vector<std::shared_ptr<Module>> Module::modules(bool include_self) const {

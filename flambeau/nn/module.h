@@ -157,6 +157,8 @@ class Module : public std::enable_shared_from_this<Module> {
   }
   void add_module(std::string name, std::shared_ptr<Module> module);
   void print(std::ostream& stream, const std::string& indentation) const;
+  using Tensors = OrderedDict<std::string, Tensor>;
+  [[nodiscard]] Tensors named_tensors(Tensors Module::*held, bool recurse) const;
   [[nodiscard]] bool holds_no_tensors() const;
   template <class Convert>
   void convert(const Convert& convert);

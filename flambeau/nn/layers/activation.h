@@ -72,20 +72,6 @@ using LogSoftmaxOptions = SoftmaxOptions;
 
 namespace functional {
 
-using ELUFuncOptions = ELUOptions;
-using CELUFuncOptions = CELUOptions;
-using SELUFuncOptions = SELUOptions;
-using GLUFuncOptions = GLUOptions;
-using GELUFuncOptions = GELUOptions;
-using HardshrinkFuncOptions = HardshrinkOptions;
-using HardtanhFuncOptions = HardtanhOptions;
-using LeakyReLUFuncOptions = LeakyReLUOptions;
-using ReLUFuncOptions = ReLUOptions;
-using ReLU6FuncOptions = ReLU6Options;
-using RReLUFuncOptions = RReLUOptions;
-using SoftplusFuncOptions = SoftplusOptions;
-using SoftshrinkFuncOptions = SoftshrinkOptions;
-using ThresholdFuncOptions = ThresholdOptions;
 struct SoftmaxFuncOptions {
   SoftmaxFuncOptions(int64_t dim) : dim_(dim) {}  // NOLINT
   FLAMBEAU_OPTION(int64_t, dim);
@@ -99,56 +85,41 @@ struct GumbelSoftmaxFuncOptions {
   FLAMBEAU_OPTION(int, dim) = -1;
 };
 
-Tensor elu(const Tensor& input, const ELUFuncOptions& options = {});
-Tensor celu(const Tensor& input, const CELUFuncOptions& options = {});
-Tensor selu(const Tensor& input, const SELUFuncOptions& options = {});
-Tensor glu(const Tensor& input, const GLUFuncOptions& options = {});
-Tensor gelu(const Tensor& input, const GELUFuncOptions& options = {});
-Tensor hardshrink(const Tensor& input, const HardshrinkFuncOptions& options = {});
-Tensor hardtanh(const Tensor& input, const HardtanhFuncOptions& options = {});
-Tensor leaky_relu(const Tensor& input, const LeakyReLUFuncOptions& options = {});
-Tensor relu(const Tensor& input, const ReLUFuncOptions& options = {});
-Tensor relu6(const Tensor& input, const ReLU6FuncOptions& options = {});
-Tensor rrelu(const Tensor& input, const RReLUFuncOptions& options = {});
-Tensor softplus(const Tensor& input, const SoftplusFuncOptions& options = {});
-Tensor softshrink(const Tensor& input, const SoftshrinkFuncOptions& options = {});
-Tensor threshold(const Tensor& input, const ThresholdFuncOptions& options);
 Tensor softmax(const Tensor& input, const SoftmaxFuncOptions& options);
 Tensor softmin(const Tensor& input, const SoftminFuncOptions& options);
 Tensor log_softmax(const Tensor& input, const LogSoftmaxFuncOptions& options);
 Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxFuncOptions& options = {});
 Tensor prelu(const Tensor& input, const Tensor& weight);
 Tensor logsigmoid(const Tensor& input);
-Tensor silu(const Tensor& input, const ReLUOptions& options = {});
-Tensor mish(const Tensor& input, const ReLUOptions& options = {});
-Tensor hardswish(const Tensor& input, const ReLUOptions& options = {});
-Tensor hardsigmoid(const Tensor& input, const ReLUOptions& options = {});
 Tensor softsign(const Tensor& input);
 Tensor tanhshrink(const Tensor& input);
 
 }  // namespace functional
 
-FLAMBEAU_LAYER(ELU, const Tensor& input);
-FLAMBEAU_LAYER(CELU, const Tensor& input);
-FLAMBEAU_LAYER(SELU, const Tensor& input);
-FLAMBEAU_LAYER(GLU, const Tensor& input);
-FLAMBEAU_LAYER(GELU, const Tensor& input);
-FLAMBEAU_LAYER(Hardshrink, const Tensor& input);
-FLAMBEAU_LAYER(Hardtanh, const Tensor& input);
-FLAMBEAU_LAYER(LeakyReLU, const Tensor& input);
-FLAMBEAU_LAYER(ReLU, const Tensor& input);
-FLAMBEAU_LAYER(ReLU6, const Tensor& input);
-FLAMBEAU_LAYER(RReLU, const Tensor& input);
-FLAMBEAU_LAYER(Softplus, const Tensor& input);
-FLAMBEAU_LAYER(Softshrink, const Tensor& input);
-FLAMBEAU_LAYER(Threshold, const Tensor& input);
+#define FLAMBEAU_ACTIVATION(Name, function) \
+  FLAMBEAU_FUNCTION_LAYER(Name, function, = {}, const Tensor& input)
+FLAMBEAU_ACTIVATION(ELU, elu);
+FLAMBEAU_ACTIVATION(CELU, celu);
+FLAMBEAU_ACTIVATION(SELU, selu);
+FLAMBEAU_ACTIVATION(GLU, glu);
+FLAMBEAU_ACTIVATION(GELU, gelu);
+FLAMBEAU_ACTIVATION(Hardshrink, hardshrink);
+FLAMBEAU_ACTIVATION(Hardtanh, hardtanh);
+FLAMBEAU_ACTIVATION(LeakyReLU, leaky_relu);
+FLAMBEAU_ACTIVATION(ReLU, relu);
+FLAMBEAU_ACTIVATION(ReLU6, relu6);
+FLAMBEAU_ACTIVATION(RReLU, rrelu);
+FLAMBEAU_ACTIVATION(Softplus, softplus);
+FLAMBEAU_ACTIVATION(Softshrink, softshrink);
+FLAMBEAU_FUNCTION_LAYER(Threshold, threshold, , const Tensor& input);
 FLAMBEAU_LAYER(Softmax, const Tensor& input);
 FLAMBEAU_LAYER(Softmin, const Tensor& input);
 FLAMBEAU_LAYER(LogSoftmax, const Tensor& input);
-FLAMBEAU_LAYER(SiLU, const Tensor& input);
-FLAMBEAU_LAYER(Mish, const Tensor& input);
-FLAMBEAU_LAYER(Hardswish, const Tensor& input);
-FLAMBEAU_LAYER(Hardsigmoid, const Tensor& input);
+FLAMBEAU_ACTIVATION(SiLU, silu);
+FLAMBEAU_ACTIVATION(Mish, mish);
+FLAMBEAU_ACTIVATION(Hardswish, hardswish);
+FLAMBEAU_ACTIVATION(Hardsigmoid, hardsigmoid);
+#undef FLAMBEAU_ACTIVATION
 FLAMBEAU_LAYER_OF(LogSigmoid, NoOptions, const Tensor& input);
 FLAMBEAU_LAYER_OF(Sigmoid, NoOptions, const Tensor& input);
 FLAMBEAU_LAYER_OF(Softmax2d, NoOptions, const Tensor& input);

@@ -120,82 +120,59 @@ struct CTCLossOptions {
 
 namespace functional {
 
-using L1LossFuncOptions = L1LossOptions;
-using MSELossFuncOptions = MSELossOptions;
-using SmoothL1LossFuncOptions = SmoothL1LossOptions;
-using HuberLossFuncOptions = HuberLossOptions;
 using KLDivFuncOptions = KLDivLossOptions;
 using BinaryCrossEntropyFuncOptions = BCELossOptions;
 using BinaryCrossEntropyWithLogitsFuncOptions = BCEWithLogitsLossOptions;
 using NLLLossFuncOptions = NLLLossOptions;
 using CrossEntropyFuncOptions = CrossEntropyLossOptions;
-using PoissonNLLLossFuncOptions = PoissonNLLLossOptions;
-using HingeEmbeddingLossFuncOptions = HingeEmbeddingLossOptions;
-using CosineEmbeddingLossFuncOptions = CosineEmbeddingLossOptions;
-using MarginRankingLossFuncOptions = MarginRankingLossOptions;
 using MultiMarginLossFuncOptions = MultiMarginLossOptions;
 using MultilabelMarginLossFuncOptions = MultiLabelMarginLossOptions;
 using MultilabelSoftMarginLossFuncOptions = MultiLabelSoftMarginLossOptions;
-using SoftMarginLossFuncOptions = SoftMarginLossOptions;
-using TripletMarginLossFuncOptions = TripletMarginLossOptions;
-using TripletMarginWithDistanceLossFuncOptions = TripletMarginWithDistanceLossOptions;
-using CTCLossFuncOptions = CTCLossOptions;
 
-#define FLAMBEAU_PAIR_LOSS(function, Options) \
-  Tensor function(const Tensor& input, const Tensor& target, const Options& options = {})
-FLAMBEAU_PAIR_LOSS(l1_loss, L1LossFuncOptions);
-FLAMBEAU_PAIR_LOSS(mse_loss, MSELossFuncOptions);
-FLAMBEAU_PAIR_LOSS(smooth_l1_loss, SmoothL1LossFuncOptions);
-FLAMBEAU_PAIR_LOSS(huber_loss, HuberLossFuncOptions);
-FLAMBEAU_PAIR_LOSS(kl_div, KLDivFuncOptions);
-FLAMBEAU_PAIR_LOSS(binary_cross_entropy, BinaryCrossEntropyFuncOptions);
-FLAMBEAU_PAIR_LOSS(binary_cross_entropy_with_logits, BinaryCrossEntropyWithLogitsFuncOptions);
-FLAMBEAU_PAIR_LOSS(nll_loss, NLLLossFuncOptions);
-FLAMBEAU_PAIR_LOSS(cross_entropy, CrossEntropyFuncOptions);
-FLAMBEAU_PAIR_LOSS(poisson_nll_loss, PoissonNLLLossFuncOptions);
-FLAMBEAU_PAIR_LOSS(hinge_embedding_loss, HingeEmbeddingLossFuncOptions);
-FLAMBEAU_PAIR_LOSS(multi_margin_loss, MultiMarginLossFuncOptions);
-FLAMBEAU_PAIR_LOSS(multilabel_margin_loss, MultilabelMarginLossFuncOptions);
-FLAMBEAU_PAIR_LOSS(multilabel_soft_margin_loss, MultilabelSoftMarginLossFuncOptions);
-FLAMBEAU_PAIR_LOSS(soft_margin_loss, SoftMarginLossFuncOptions);
-#undef FLAMBEAU_PAIR_LOSS
-Tensor smooth_l1_loss(const Tensor& input, const Tensor& target,
-                      const SmoothL1LossFuncOptions& options, double beta);
-Tensor gaussian_nll_loss(const Tensor& input, const Tensor& target, const Tensor& var,
-                         const GaussianNLLLossOptions& options = {});
-Tensor cosine_embedding_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
-                             const CosineEmbeddingLossFuncOptions& options = {});
-Tensor margin_ranking_loss(const Tensor& input1, const Tensor& input2, const Tensor& target,
-                           const MarginRankingLossFuncOptions& options = {});
-Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
-                           const TripletMarginLossFuncOptions& options = {});
-Tensor triplet_margin_with_distance_loss(
-    const Tensor& anchor, const Tensor& positive, const Tensor& negative,
-    const TripletMarginWithDistanceLossFuncOptions& options = {});
-Tensor ctc_loss(const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
-                const Tensor& target_lengths, const CTCLossFuncOptions& options = {});
+Tensor kl_div(const Tensor& input, const Tensor& target, const KLDivFuncOptions& options = {});
+Tensor binary_cross_entropy(const Tensor& input, const Tensor& target,
+                            const BinaryCrossEntropyFuncOptions& options = {});
+Tensor binary_cross_entropy_with_logits(
+    const Tensor& input, const Tensor& target,
+    const BinaryCrossEntropyWithLogitsFuncOptions& options = {});
+Tensor nll_loss(const Tensor& input, const Tensor& target, const NLLLossFuncOptions& options = {});
+Tensor cross_entropy(const Tensor& input, const Tensor& target,
+                     const CrossEntropyFuncOptions& options = {});
+Tensor multi_margin_loss(const Tensor& input, const Tensor& target,
+                         const MultiMarginLossFuncOptions& options = {});
+Tensor multilabel_margin_loss(const Tensor& input, const Tensor& target,
+                              const MultilabelMarginLossFuncOptions& options = {});
+Tensor multilabel_soft_margin_loss(const Tensor& input, const Tensor& target,
+                                   const MultilabelSoftMarginLossFuncOptions& options = {});
+Tensor smooth_l1_loss(const Tensor& input, const Tensor& target, const SmoothL1LossOptions& options,
+                      double beta);
 
 }  // namespace functional
 
-FLAMBEAU_LAYER(L1Loss, const Tensor& input, const Tensor& target);
-FLAMBEAU_LAYER(MSELoss, const Tensor& input, const Tensor& target);
-FLAMBEAU_LAYER(SmoothL1Loss, const Tensor& input, const Tensor& target);
-FLAMBEAU_LAYER(HuberLoss, const Tensor& input, const Tensor& target);
+#define FLAMBEAU_PAIR_LOSS(Name, function) \
+  FLAMBEAU_FUNCTION_LAYER(Name, function, = {}, const Tensor& input, const Tensor& target)
+FLAMBEAU_PAIR_LOSS(L1Loss, l1_loss);
+FLAMBEAU_PAIR_LOSS(MSELoss, mse_loss);
+FLAMBEAU_PAIR_LOSS(SmoothL1Loss, smooth_l1_loss);
+FLAMBEAU_PAIR_LOSS(HuberLoss, huber_loss);
 FLAMBEAU_LAYER(KLDivLoss, const Tensor& input, const Tensor& target);
-FLAMBEAU_LAYER(PoissonNLLLoss, const Tensor& log_input, const Tensor& target);
-FLAMBEAU_LAYER(GaussianNLLLoss, const Tensor& input, const Tensor& target, const Tensor& var);
-FLAMBEAU_LAYER(HingeEmbeddingLoss, const Tensor& input, const Tensor& target);
+FLAMBEAU_PAIR_LOSS(PoissonNLLLoss, poisson_nll_loss);
+FLAMBEAU_FUNCTION_LAYER(GaussianNLLLoss, gaussian_nll_loss, = {}, const Tensor& input,
+                        const Tensor& target, const Tensor& var);
+FLAMBEAU_PAIR_LOSS(HingeEmbeddingLoss, hinge_embedding_loss);
 FLAMBEAU_LAYER(MultiLabelMarginLoss, const Tensor& input, const Tensor& target);
-FLAMBEAU_LAYER(SoftMarginLoss, const Tensor& input, const Tensor& target);
-FLAMBEAU_LAYER(CosineEmbeddingLoss, const Tensor& input1, const Tensor& input2,
-               const Tensor& target);
-FLAMBEAU_LAYER(MarginRankingLoss, const Tensor& input1, const Tensor& input2, const Tensor& target);
-FLAMBEAU_LAYER(TripletMarginLoss, const Tensor& anchor, const Tensor& positive,
-               const Tensor& negative);
-FLAMBEAU_LAYER(TripletMarginWithDistanceLoss, const Tensor& anchor, const Tensor& positive,
-               const Tensor& negative);
-FLAMBEAU_LAYER(CTCLoss, const Tensor& log_probs, const Tensor& targets, const Tensor& input_lengths,
-               const Tensor& target_lengths);
+FLAMBEAU_PAIR_LOSS(SoftMarginLoss, soft_margin_loss);
+#undef FLAMBEAU_PAIR_LOSS
+FLAMBEAU_FUNCTION_LAYER(CosineEmbeddingLoss, cosine_embedding_loss, = {}, const Tensor& input1,
+                        const Tensor& input2, const Tensor& target);
+FLAMBEAU_FUNCTION_LAYER(MarginRankingLoss, margin_ranking_loss, = {}, const Tensor& input1,
+                        const Tensor& input2, const Tensor& target);
+FLAMBEAU_FUNCTION_LAYER(TripletMarginLoss, triplet_margin_loss, = {}, const Tensor& anchor,
+                        const Tensor& positive, const Tensor& negative);
+FLAMBEAU_FUNCTION_LAYER(TripletMarginWithDistanceLoss, triplet_margin_with_distance_loss, = {},
+                        const Tensor& anchor, const Tensor& positive, const Tensor& negative);
+FLAMBEAU_FUNCTION_LAYER(CTCLoss, ctc_loss, = {}, const Tensor& log_probs, const Tensor& targets,
+                        const Tensor& input_lengths, const Tensor& target_lengths);
 
 // Those with weights of classes or samples keep them as buffers.
 #define FLAMBEAU_WEIGHTED_LOSS(Name)                           \

@@ -100,14 +100,12 @@ struct NormalizeFuncOptions {
   FLAMBEAU_OPTION(double, eps) = 1e-12;
   FLAMBEAU_OPTION(std::optional<Tensor>, out) = {};
 };
-using LocalResponseNormFuncOptions = LocalResponseNormOptions;
 
 Tensor batch_norm(const Tensor& input, const Tensor& running_mean, const Tensor& running_var,
                   const BatchNormFuncOptions& options = {});
 Tensor instance_norm(const Tensor& input, const InstanceNormFuncOptions& options = {});
 Tensor layer_norm(const Tensor& input, const LayerNormFuncOptions& options);
 Tensor group_norm(const Tensor& input, const GroupNormFuncOptions& options);
-Tensor local_response_norm(const Tensor& input, const LocalResponseNormFuncOptions& options);
 Tensor normalize(const Tensor& input, const NormalizeFuncOptions& options = {});
 
 }  // namespace functional
@@ -149,7 +147,7 @@ FLAMBEAU_NORM(InstanceNorm3d, InstanceNormOptions);
 FLAMBEAU_PARAMETER_LAYER(LayerNorm, const Tensor& input);
 FLAMBEAU_PARAMETER_LAYER(RMSNorm, const Tensor& input);
 FLAMBEAU_PARAMETER_LAYER(GroupNorm, const Tensor& input);
-FLAMBEAU_LAYER(LocalResponseNorm, const Tensor& input);
+FLAMBEAU_FUNCTION_LAYER(LocalResponseNorm, local_response_norm, , const Tensor& input);
 FLAMBEAU_LAYER(CrossMapLRN2d, const Tensor& input);
 
 }  // namespace flambeau::torch::nn

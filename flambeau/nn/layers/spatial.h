@@ -51,31 +51,18 @@ struct UnfoldOptions {
 
 namespace functional {
 
-using CosineSimilarityFuncOptions = CosineSimilarityOptions;
-using PairwiseDistanceFuncOptions = PairwiseDistanceOptions;
-using PixelShuffleFuncOptions = PixelShuffleOptions;
-using PixelUnshuffleFuncOptions = PixelUnshuffleOptions;
-using FoldFuncOptions = FoldOptions;
-using UnfoldFuncOptions = UnfoldOptions;
-
-Tensor cosine_similarity(const Tensor& x1, const Tensor& x2,
-                         const CosineSimilarityFuncOptions& options = {});
-Tensor pairwise_distance(const Tensor& x1, const Tensor& x2,
-                         const PairwiseDistanceFuncOptions& options = {});
 Tensor pdist(const Tensor& input, double p = 2.0);
-Tensor pixel_shuffle(const Tensor& input, const PixelShuffleFuncOptions& options);
-Tensor pixel_unshuffle(const Tensor& input, const PixelUnshuffleFuncOptions& options);
-Tensor fold(const Tensor& input, const FoldFuncOptions& options);
-Tensor unfold(const Tensor& input, const UnfoldFuncOptions& options);
 
 }  // namespace functional
 
-FLAMBEAU_LAYER(CosineSimilarity, const Tensor& x1, const Tensor& x2);
-FLAMBEAU_LAYER(PairwiseDistance, const Tensor& x1, const Tensor& x2);
-FLAMBEAU_LAYER(PixelShuffle, const Tensor& input);
-FLAMBEAU_LAYER(PixelUnshuffle, const Tensor& input);
+FLAMBEAU_FUNCTION_LAYER(CosineSimilarity, cosine_similarity, = {}, const Tensor& x1,
+                        const Tensor& x2);
+FLAMBEAU_FUNCTION_LAYER(PairwiseDistance, pairwise_distance, = {}, const Tensor& x1,
+                        const Tensor& x2);
+FLAMBEAU_FUNCTION_LAYER(PixelShuffle, pixel_shuffle, , const Tensor& input);
+FLAMBEAU_FUNCTION_LAYER(PixelUnshuffle, pixel_unshuffle, , const Tensor& input);
 FLAMBEAU_LAYER(ChannelShuffle, const Tensor& input);
-FLAMBEAU_LAYER(Fold, const Tensor& input);
-FLAMBEAU_LAYER(Unfold, const Tensor& input);
+FLAMBEAU_FUNCTION_LAYER(Fold, fold, , const Tensor& input);
+FLAMBEAU_FUNCTION_LAYER(Unfold, unfold, , const Tensor& input);
 
 }  // namespace flambeau::torch::nn
