@@ -49,19 +49,21 @@ struct NoOptions {};
   }                                                                     \
   FLAMBEAU_LAYER(Name, __VA_ARGS__)
 
-// A layer with parameters: reset() makes them, reset_parameters() gives them initial values.
-#define FLAMBEAU_PARAMETER_LAYER(Name, ...)                 \
-  class Name##Impl : public Cloneable<Name##Impl> {         \
-   public:                                                  \
-    FLAMBEAU_FROM_OPTIONS(Name##Impl, Name##Options);       \
-    void reset() override;                                  \
-    void reset_parameters();                                \
-    void pretty_print(std::ostream& stream) const override; \
-    Tensor forward(__VA_ARGS__);                            \
-                                                            \
-    Tensor weight, bias;                                    \
-  };                                                        \
+// A layer whose reset() checks its options, or makes `members` of them.
+#define FLAMBEAU_RESET_LAYER(Name, LayerOptions, arguments, members) \
+  class Name##Impl : public Cloneable<Name##Impl> {                  \
+   public:                                                           \
+    FLAMBEAU_FROM_OPTIONS(Name##Impl, LayerOptions);                 \
+    void reset() override;                                           \
+    void pretty_print(std::ostream& stream) const override;          \
+    Tensor forward arguments;                                        \
+    members                                                          \
+  };                                                                 \
   TORCH_MODULE(Name)
+// With parameters, which reset_parameters() gives their initial values.
+#define FLAMBEAU_PARAMETER_LAYER(Name, ...)                                                        \
+  FLAMBEAU_RESET_LAYER(Name, Name##Options, (__VA_ARGS__), void reset_parameters(); Tensor weight; \
+                       Tensor bias;)
 
 // A layer without parameters: what its forward() takes; a source file says the rest.
 #define FLAMBEAU_LAYER_OF(Name, LayerOptions, ...)            \

@@ -9,12 +9,18 @@
 namespace flambeau::torch::nn {
 namespace detail {
 
-// padding({1, 2}), which the variant alone would not take.
-#define FLAMBEAU_PADDING_LIST                                           \
+// What layers and functions take; padding({1, 2}) as well, which a variant alone would not.
+#define FLAMBEAU_CONV_OPTIONS                                           \
+  FLAMBEAU_OPTION(ExpandingArray<D>, stride) = 1;                       \
+  FLAMBEAU_OPTION(padding_t, padding) = ExpandingArray<D>(0);           \
+                                                                        \
  public:                                                                \
   auto padding(std::initializer_list<int64_t> sizes)->decltype(*this) { \
     return padding(padding_t(ExpandingArray<D>(sizes)));                \
-  }
+  }                                                                     \
+  FLAMBEAU_OPTION(ExpandingArray<D>, output_padding) = 0;               \
+  FLAMBEAU_OPTION(ExpandingArray<D>, dilation) = 1;                     \
+  FLAMBEAU_OPTION(int64_t, groups) = 1
 
 using conv_padding_mode_t =
     std::variant<enumtype::kZeros, enumtype::kReflect, enumtype::kReplicate, enumtype::kCircular>;
@@ -32,12 +38,7 @@ struct ConvNdOptions {
   FLAMBEAU_OPTION(int64_t, in_channels);
   FLAMBEAU_OPTION(int64_t, out_channels);
   FLAMBEAU_OPTION(ExpandingArray<D>, kernel_size);
-  FLAMBEAU_OPTION(ExpandingArray<D>, stride) = 1;
-  FLAMBEAU_OPTION(padding_t, padding) = ExpandingArray<D>(0);
-  FLAMBEAU_PADDING_LIST
-  FLAMBEAU_OPTION(ExpandingArray<D>, output_padding) = 0;
-  FLAMBEAU_OPTION(ExpandingArray<D>, dilation) = 1;
-  FLAMBEAU_OPTION(int64_t, groups) = 1;
+  FLAMBEAU_CONV_OPTIONS;
   FLAMBEAU_OPTION(bool, bias) = true;
   FLAMBEAU_OPTION(padding_mode_t, padding_mode) = kZeros;
 };
@@ -47,15 +48,10 @@ struct ConvNdFuncOptions {
   using padding_t = typename ConvNdOptions<D, Transposed>::padding_t;
 
   FLAMBEAU_OPTION(Tensor, bias) = {};
-  FLAMBEAU_OPTION(ExpandingArray<D>, stride) = 1;
-  FLAMBEAU_OPTION(padding_t, padding) = ExpandingArray<D>(0);
-  FLAMBEAU_PADDING_LIST
-  FLAMBEAU_OPTION(ExpandingArray<D>, output_padding) = 0;
-  FLAMBEAU_OPTION(ExpandingArray<D>, dilation) = 1;
-  FLAMBEAU_OPTION(int64_t, groups) = 1;
+  FLAMBEAU_CONV_OPTIONS;
 };
 
-#undef FLAMBEAU_PADDING_LIST
+#undef FLAMBEAU_CONV_OPTIONS
 
 }  // namespace detail
 

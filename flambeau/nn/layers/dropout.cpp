@@ -5,10 +5,14 @@
 
 namespace flambeau::torch::nn {
 
-void detail::check_probability(double p) {
+namespace {
+
+void check_probability(double p) {
   CHECK(p >= 0 && p <= 1, ValueError, "dropout probability has to be between 0 and 1, but got {}",
         p);
 }
+
+}  // namespace
 
 namespace functional {
 namespace {
@@ -16,7 +20,7 @@ namespace {
 // Zeroes channels of a batch of `dimensions` dimensions, or of one sample of it.
 Tensor dropout_channels(const char* name, int64_t dimensions, const Tensor& input,
                         const DropoutFuncOptions& options) {
-  nn::detail::check_probability(options.p());
+  check_probability(options.p());
   const bool is_sample = input.dim() == dimensions - 1 && dimensions != 4;
   if (input.dim() != dimensions && !is_sample) {
     CHECK(dimensions != 3, RuntimeError,
@@ -43,7 +47,7 @@ Tensor dropout_channels(const char* name, int64_t dimensions, const Tensor& inpu
 }  // namespace
 
 #define DROPOUT(op)                                                               \
-  nn::detail::check_probability(options.p());                                     \
+  check_probability(options.p());                                                 \
   return options.inplace() ? torch::op##_(input, options.p(), options.training()) \
                            : torch::op(input, options.p(), options.training())
 
@@ -68,6 +72,7 @@ Tensor feature_alpha_dropout(const Tensor& input, const FeatureAlphaDropoutFuncO
 }  // namespace functional
 
 #define DROPOUT(Name, function, FuncOptions)                             \
+  void Name##Impl::reset() { check_probability(options.p()); }           \
   Tensor Name##Impl::forward(const Tensor& input) {                      \
     return functional::function(input, functional::FuncOptions()         \
                                            .p(options.p())               \

@@ -43,31 +43,7 @@ Tensor feature_alpha_dropout(const Tensor& input,
 
 }  // namespace functional
 
-namespace detail {
-void check_probability(double p);
-
-template <class Derived>
-class DropoutLayer : public Layer<Derived, DropoutOptions> {
- public:
-  template <class... Args>
-  requires std::constructible_from<DropoutOptions, Args...>
-  explicit DropoutLayer(Args&&... args)
-      : Layer<Derived, DropoutOptions>(DropoutOptions(std::forward<Args>(args)...)) {
-    check_probability(this->options.p());
-  }
-  void reset() override { check_probability(this->options.p()); }
-};
-}  // namespace detail
-
-#define FLAMBEAU_DROPOUT(Name)                                 \
-  class Name##Impl : public detail::DropoutLayer<Name##Impl> { \
-   public:                                                     \
-    using DropoutLayer::DropoutLayer;                          \
-    void pretty_print(std::ostream& stream) const override;    \
-    Tensor forward(const Tensor& input);                       \
-  };                                                           \
-  TORCH_MODULE(Name)
-
+#define FLAMBEAU_DROPOUT(Name) FLAMBEAU_RESET_LAYER(Name, DropoutOptions, (const Tensor& input), )
 FLAMBEAU_DROPOUT(Dropout);
 FLAMBEAU_DROPOUT(Dropout1d);
 FLAMBEAU_DROPOUT(Dropout2d);

@@ -175,18 +175,10 @@ FLAMBEAU_FUNCTION_LAYER(CTCLoss, ctc_loss, = {}, const Tensor& log_probs, const 
                         const Tensor& input_lengths, const Tensor& target_lengths);
 
 // Those with weights of classes or samples keep them as buffers.
-#define FLAMBEAU_WEIGHTED_LOSS(Name)                           \
-  class Name##Impl : public Cloneable<Name##Impl> {            \
-   public:                                                     \
-    FLAMBEAU_FROM_OPTIONS(Name##Impl, Name##Options);          \
-    void reset() override;                                     \
-    void pretty_print(std::ostream& stream) const override;    \
-    Tensor forward(const Tensor& input, const Tensor& target); \
-                                                               \
-    Tensor weight, pos_weight;                                 \
-  };                                                           \
-  TORCH_MODULE(Name)
-
+#define FLAMBEAU_WEIGHTED_LOSS(Name)                                                     \
+  FLAMBEAU_RESET_LAYER(Name, Name##Options, (const Tensor& input, const Tensor& target), \
+                       Tensor weight;                                                    \
+                       Tensor pos_weight;)
 FLAMBEAU_WEIGHTED_LOSS(BCELoss);
 FLAMBEAU_WEIGHTED_LOSS(BCEWithLogitsLoss);
 FLAMBEAU_WEIGHTED_LOSS(NLLLoss);

@@ -128,25 +128,19 @@ class RNNCellImplBase : public Cloneable<Derived> {
 
 }  // namespace detail
 
-class RNNCellImpl : public detail::RNNCellImplBase<RNNCellImpl> {
- public:
-  using RNNCellImplBase::RNNCellImplBase;
-  Tensor forward(const Tensor& input, const Tensor& hx = {});
-
- protected:
-  FORWARD_HAS_DEFAULT_ARGS({1, AnyValue(Tensor())})
-};
-TORCH_MODULE(RNNCell);
-
-class GRUCellImpl : public detail::RNNCellImplBase<GRUCellImpl> {
- public:
-  using RNNCellImplBase::RNNCellImplBase;
-  Tensor forward(const Tensor& input, const Tensor& hx = {});
-
- protected:
-  FORWARD_HAS_DEFAULT_ARGS({1, AnyValue(Tensor())})
-};
-TORCH_MODULE(GRUCell);
+#define FLAMBEAU_CELL(Name)                                       \
+  class Name##Impl : public detail::RNNCellImplBase<Name##Impl> { \
+   public:                                                        \
+    using RNNCellImplBase::RNNCellImplBase;                       \
+    Tensor forward(const Tensor& input, const Tensor& hx = {});   \
+                                                                  \
+   protected:                                                     \
+    FORWARD_HAS_DEFAULT_ARGS({1, AnyValue(Tensor())})             \
+  };                                                              \
+  TORCH_MODULE(Name)
+FLAMBEAU_CELL(RNNCell);
+FLAMBEAU_CELL(GRUCell);
+#undef FLAMBEAU_CELL
 
 class LSTMCellImpl : public detail::RNNCellImplBase<LSTMCellImpl> {
  public:
