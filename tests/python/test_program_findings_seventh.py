@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import flambeau as torch
@@ -137,3 +139,33 @@ def test_complex_extremes_are_refused_after_the_clearing() -> None:
             0, torch.zeros(2, dtype=torch.long), x.clone(), "amax", include_self=False
         )
     assert x.tolist() == [-float("inf"), 1]
+
+
+STRIDES = [  # a function, size and strides of what it is given, strides of what it gives
+    (torch.neg, (2, 1, 3), (1, 9, 2), (1, 9, 2)),  # dense: as they are, also where they are free
+    (lambda x: x + x, (2, 1, 2), (1, 7, 2), (1, 7, 2)),
+    (lambda x: x * 2, (2, 1, 3), (1, 9, 2), (1, 6, 2)),  # a number lies otherwise
+    (torch.deg2rad, (2, 1), (1, 3), (1, 3)),
+    (torch.neg, (2, 1), (1, 3), (1, 1)),
+    (torch.nn.functional.hardtanh, (1, 1, 2), (7, 9, 1), (7, 9, 1)),
+    (torch.nn.functional.relu6, (0, 3), (1, 1), (1, 1)),
+    (
+        lambda x: torch.nn.functional.batch_norm(x, None, None, training=True),
+        (2, 0),
+        (1, 2),
+        (1, 2),
+    ),
+]
+
+
+@pytest.mark.parametrize(("function", "size", "strides", "expected"), STRIDES)
+def test_strides_that_say_nothing_are_pytorchs(
+    function: Any, size: Any, strides: Any, expected: Any
+) -> None:
+    assert function(torch.ones(60).as_strided(size, strides)).stride() == expected
+
+
+def test_gradient_of_a_sum_is_spread_from_one_element() -> None:
+    x = torch.ones(1, requires_grad=True)
+    assert torch.autograd.grad(x.sum(), x)[0].stride() == (0,)
+    assert torch.autograd.grad(x.sum(0), x)[0].stride() == (1,)

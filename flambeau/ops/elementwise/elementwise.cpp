@@ -216,6 +216,13 @@ static void run_row(const ElementwiseSlot& slot, const TensorIter& iter, DType d
                  [&](const TensorIter& part) { slot(part.device.type, part, params); });
 }
 
+// Whether the result is made like the input, as PyTorch makes it, before anything is computed: it
+// shares strides that say nothing, too.
+static bool is_made_like_input(const UnaryRow& row) {
+  return row.slot == &kernels::deg2rad || row.slot == &kernels::rad2deg ||
+         row.slot == &kernels::hardtanh || row.slot == &kernels::relu6;
+}
+
 Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, int n_params,
                 const Tensor& out) {
   if (input.is_sparse()) [[unlikely]]
@@ -243,6 +250,7 @@ Tensor unary_op(const UnaryRow& row, const Tensor& input, const Scalar* params, 
   const Tensor x = input.dtype() == dtype || in_chunks ? input : to(input, dtype);
   Tensor result = target(row.name, out, result_dtype);
   if (out.defined() && !result.defined()) check_overlaps(row.name, out, {input});
+  if (!out.defined() && is_made_like_input(row)) result = empty_like(x);
   TensorIter iter;
   const Operand inputs[] = {x};
   iter.build({row.name, out.defined() && !in_place}, &result, &result_dtype, 1, inputs, 1, dtype);

@@ -212,7 +212,8 @@ Tensor batch_norm(const Tensor& input, const Tensor& weight, const Tensor& bias,
   {
     const NoGrad off;
     const Tensor x = input.is_contiguous() ? input : in_known_layout(input);
-    out = input.is_contiguous() ? make_tensor(x.sizes(), x.dtype(), x.device()) : empty_like(x);
+    const bool plain = input.is_contiguous() && input.numel() > 0;
+    out = plain ? make_tensor(x.sizes(), x.dtype(), x.device()) : empty_like(x);
     const int64_t channels = x.sizes()[1];
     Tensor var;
     if (training) {

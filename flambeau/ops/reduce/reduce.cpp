@@ -30,15 +30,16 @@ Tensor finish_dtype(Tensor result, std::optional<DType> dtype) {
   return dtype && result.dtype() != *dtype ? to(result, *dtype) : result;
 }
 
-Tensor sum_over(const char* op, const Tensor& input, DimSet dims, bool keepdim,
+// Of named dimensions, or of all at once.
+Tensor sum_over(bool named, const Tensor& input, DimSet dims, bool keepdim,
                 std::optional<DType> dtype) {
   if (dtype.value_or(input.dtype()) == DType::complex32 && !input.device().is_cpu())
-    return to(sum_over(op, input, dims, keepdim, DType::complex64), DType::complex32);
+    return to(sum_over(named, input, dims, keepdim, DType::complex64), DType::complex32);
   const Summands x = summands(input, dtype);
   Tensor out = reduce_with(kernels::sum, x.input, dims, keepdim, x.result);
-  if (Record r{op, out, {x.input}}) {
-    r.wrt(0, [sizes = x.input->sizes, dims, keepdim](const Tensor& g) {
-      return spread_back(g, sizes, dims, keepdim);
+  if (Record r{named ? "sum.1" : "sum", out, {x.input}}) {
+    r.wrt(0, [sizes = x.input->sizes, dims, keepdim, named](const Tensor& g) {
+      return named ? spread_back(g, sizes, dims, keepdim) : expand(g, sizes);
     });
   }
   return finish_dtype(std::move(out), dtype);
@@ -48,13 +49,13 @@ Tensor sum_over(const char* op, const Tensor& input, DimSet dims, bool keepdim,
 
 Tensor sum(const Tensor& input, std::optional<DType> dtype) {
   REDIRECT(sum, input, dtype)
-  return sum_over("sum", input, DimSet::all(input.dim()), false, dtype);
+  return sum_over(false, input, DimSet::all(input.dim()), false, dtype);
 }
 
 Tensor sum(const Tensor& input, std::optional<IntSpan> dim, bool keepdim,
            std::optional<DType> dtype) {
   REDIRECT(sum, input, dim, keepdim, dtype)
-  return sum_over("sum.1", input, DimSet::of(dim, input.dim()), keepdim, dtype);
+  return sum_over(true, input, DimSet::of(dim, input.dim()), keepdim, dtype);
 }
 
 static Tensor sum_all(const Tensor& input, std::optional<DType> dtype) { return sum(input, dtype); }
