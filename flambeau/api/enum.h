@@ -64,6 +64,22 @@ FLAMBEAU_WORD(kSame, "same")
 
 namespace enumtype {
 
+// One of several words, where nobody asks for it by its type: quicker to compile than a variant.
+template <class... Words>
+class OneOf {
+ public:
+  template <class Word>
+  requires(std::is_same_v<Word, Words> || ...) OneOf(Word) : word_(Word::word) {}  // NOLINT
+  [[nodiscard]] std::string_view word() const { return word_; }
+
+ private:
+  std::string_view word_;
+};
+template <class... Words>
+std::string_view name_of(const OneOf<Words...>& words) {
+  return words.word();
+}
+
 template <class... Words>
 std::string_view name_of(const std::variant<Words...>& words) {
   return std::visit([](const auto& word) { return word.word; }, words);

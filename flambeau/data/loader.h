@@ -80,7 +80,7 @@ class DataLoaderBase : private BatchSource<Batch> {
                          const Workers::Value& request) -> Workers::Value {
         std::optional<Batch> batch =
             own->get_batch(std::move(*static_cast<BatchRequest*>(request.get())));
-        return batch ? std::make_shared<Batch>(std::move(*batch)) : nullptr;
+        return Workers::Value(batch ? new Batch(std::move(*batch)) : nullptr);
       });
     }
   }
@@ -112,7 +112,7 @@ class DataLoaderBase : private BatchSource<Batch> {
     for (size_t i = 0; i < jobs; ++i) {
       auto request = get_batch_request();
       if (!request) return;
-      workers_.push(std::make_shared<BatchRequest>(std::move(*request)));
+      workers_.push(Workers::Value(new BatchRequest(std::move(*request))));
     }
   }
   std::optional<Batch> next_batch() override {

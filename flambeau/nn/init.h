@@ -3,7 +3,6 @@
 #pragma once
 
 #include <tuple>
-#include <variant>
 
 #include "flambeau/api/enum.h"
 #include "flambeau/torch.h"
@@ -11,10 +10,11 @@
 namespace flambeau::torch::nn::init {
 
 using NonlinearityType =
-    std::variant<enumtype::kLinear, enumtype::kConv1D, enumtype::kConv2D, enumtype::kConv3D,
-                 enumtype::kConvTranspose1D, enumtype::kConvTranspose2D, enumtype::kConvTranspose3D,
-                 enumtype::kSigmoid, enumtype::kTanh, enumtype::kReLU, enumtype::kLeakyReLU>;
-using FanModeType = std::variant<enumtype::kFanIn, enumtype::kFanOut>;
+    enumtype::OneOf<enumtype::kLinear, enumtype::kConv1D, enumtype::kConv2D, enumtype::kConv3D,
+                    enumtype::kConvTranspose1D, enumtype::kConvTranspose2D,
+                    enumtype::kConvTranspose3D, enumtype::kSigmoid, enumtype::kTanh,
+                    enumtype::kReLU, enumtype::kLeakyReLU>;
+using FanModeType = enumtype::OneOf<enumtype::kFanIn, enumtype::kFanOut>;
 
 struct Fan {  // in and out of a weight
   explicit Fan(const Tensor& tensor);
