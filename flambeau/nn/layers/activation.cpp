@@ -4,72 +4,42 @@
 #include "flambeau/nn/print.h"
 
 namespace flambeau::torch::nn {
-
-// The op, or its form that writes into the input.
-#define IN_PLACE_IF_ASKED(op, ...) \
-  return options.inplace() ? torch::op##_(__VA_ARGS__) : torch::op(__VA_ARGS__)
-
 namespace functional {
 
-Tensor elu(const Tensor& input, const ELUFuncOptions& options) {
-  IN_PLACE_IF_ASKED(elu, input, options.alpha());
-}
-Tensor celu(const Tensor& input, const CELUFuncOptions& options) {
-  IN_PLACE_IF_ASKED(celu, input, options.alpha());
-}
-Tensor selu(const Tensor& input, const SELUFuncOptions& options) { IN_PLACE_IF_ASKED(selu, input); }
+#define FUNCTION(name, Name, call) \
+  Tensor name(const Tensor& input, const Name##FuncOptions& options) { return call; }
+// The op, or its form that writes into the input.
+#define IN_PLACE(op, Name, ...) \
+  FUNCTION(op, Name, options.inplace() ? torch::op##_(__VA_ARGS__) : torch::op(__VA_ARGS__))
+
+IN_PLACE(elu, ELU, input, options.alpha())
+IN_PLACE(celu, CELU, input, options.alpha())
+IN_PLACE(selu, SELU, input)
+IN_PLACE(hardtanh, Hardtanh, input, options.min_val(), options.max_val())
+IN_PLACE(leaky_relu, LeakyReLU, input, options.negative_slope())
+IN_PLACE(relu, ReLU, input)
+IN_PLACE(relu6, ReLU6, input)
+IN_PLACE(rrelu, RReLU, input, options.lower(), options.upper(), options.training())
+IN_PLACE(threshold, Threshold, input, options.threshold(), options.value())
+IN_PLACE(silu, SiLU, input)
+IN_PLACE(mish, Mish, input)
+IN_PLACE(hardswish, Hardswish, input)
+IN_PLACE(hardsigmoid, Hardsigmoid, input)
+FUNCTION(gelu, GELU, torch::_nn_gelu(input, options.approximate()))
+FUNCTION(hardshrink, Hardshrink, torch::hardshrink(input, options.lambda()))
+FUNCTION(softplus, Softplus, torch::softplus(input, options.beta(), options.threshold()))
+FUNCTION(softshrink, Softshrink, torch::softshrink(input, options.lambda()))
+FUNCTION(softmax, Softmax, torch::softmax(input, options.dim(), options.dtype()))
+FUNCTION(softmin, Softmin, torch::_softmin(input, options.dim(), options.dtype()))
+FUNCTION(log_softmax, LogSoftmax, torch::log_softmax(input, options.dim(), options.dtype()))
+
 Tensor glu(const Tensor& input, const GLUFuncOptions& options) {
   CHECK(input.dim() != 0, RuntimeError,
         "glu does not support scalars because halving size must be even");
   return torch::glu(input, options.dim());
 }
-Tensor gelu(const Tensor& input, const GELUFuncOptions& options) {
-  return torch::_nn_gelu(input, options.approximate());
-}
-Tensor hardshrink(const Tensor& input, const HardshrinkFuncOptions& options) {
-  return torch::hardshrink(input, options.lambda());
-}
-Tensor hardtanh(const Tensor& input, const HardtanhFuncOptions& options) {
-  IN_PLACE_IF_ASKED(hardtanh, input, options.min_val(), options.max_val());
-}
-Tensor leaky_relu(const Tensor& input, const LeakyReLUFuncOptions& options) {
-  IN_PLACE_IF_ASKED(leaky_relu, input, options.negative_slope());
-}
-Tensor relu(const Tensor& input, const ReLUFuncOptions& options) { IN_PLACE_IF_ASKED(relu, input); }
-Tensor relu6(const Tensor& input, const ReLU6FuncOptions& options) {
-  IN_PLACE_IF_ASKED(relu6, input);
-}
-Tensor rrelu(const Tensor& input, const RReLUFuncOptions& options) {
-  IN_PLACE_IF_ASKED(rrelu, input, options.lower(), options.upper(), options.training());
-}
-Tensor softplus(const Tensor& input, const SoftplusFuncOptions& options) {
-  return torch::softplus(input, options.beta(), options.threshold());
-}
-Tensor softshrink(const Tensor& input, const SoftshrinkFuncOptions& options) {
-  return torch::softshrink(input, options.lambda());
-}
-Tensor threshold(const Tensor& input, const ThresholdFuncOptions& options) {
-  IN_PLACE_IF_ASKED(threshold, input, options.threshold(), options.value());
-}
-Tensor softmax(const Tensor& input, const SoftmaxFuncOptions& options) {
-  return torch::softmax(input, options.dim(), options.dtype());
-}
-Tensor softmin(const Tensor& input, const SoftminFuncOptions& options) {
-  return torch::_softmin(input, options.dim(), options.dtype());
-}
-Tensor log_softmax(const Tensor& input, const LogSoftmaxFuncOptions& options) {
-  return torch::log_softmax(input, options.dim(), options.dtype());
-}
 Tensor prelu(const Tensor& input, const Tensor& weight) { return torch::prelu(input, weight); }
 Tensor logsigmoid(const Tensor& input) { return torch::log_sigmoid(input); }
-Tensor silu(const Tensor& input, const ReLUOptions& options) { IN_PLACE_IF_ASKED(silu, input); }
-Tensor mish(const Tensor& input, const ReLUOptions& options) { IN_PLACE_IF_ASKED(mish, input); }
-Tensor hardswish(const Tensor& input, const ReLUOptions& options) {
-  IN_PLACE_IF_ASKED(hardswish, input);
-}
-Tensor hardsigmoid(const Tensor& input, const ReLUOptions& options) {
-  IN_PLACE_IF_ASKED(hardsigmoid, input);
-}
 Tensor softsign(const Tensor& input) { return torch::_softsign(input); }
 Tensor tanhshrink(const Tensor& input) { return torch::_tanhshrink(input); }
 Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxFuncOptions& options) {
@@ -77,8 +47,6 @@ Tensor gumbel_softmax(const Tensor& logits, const GumbelSoftmaxFuncOptions& opti
 }
 
 }  // namespace functional
-
-#undef IN_PLACE_IF_ASKED
 
 #define CALL_LAYER(Name, call, ...)                                \
   Tensor Name##Impl::forward(const Tensor& input) { return call; } \

@@ -12,14 +12,9 @@ void check_probability(double p) {
         p);
 }
 
-}  // namespace
-
-namespace functional {
-namespace {
-
 // Zeroes channels of a batch of `dimensions` dimensions, or of one sample of it.
 Tensor dropout_channels(const char* name, int64_t dimensions, const Tensor& input,
-                        const DropoutFuncOptions& options) {
+                        const functional::DropoutFuncOptions& options) {
   check_probability(options.p());
   const bool is_sample = input.dim() == dimensions - 1 && dimensions != 4;
   if (input.dim() != dimensions && !is_sample) {
@@ -45,6 +40,8 @@ Tensor dropout_channels(const char* name, int64_t dimensions, const Tensor& inpu
 }
 
 }  // namespace
+
+namespace functional {
 
 #define DROPOUT(op)                                                               \
   check_probability(options.p());                                                 \
