@@ -80,8 +80,8 @@ Optimizer::Optimizer(const std::vector<OptimizerParamGroup>& param_groups,
 }
 Optimizer::Optimizer(std::vector<Tensor> parameters, std::unique_ptr<OptimizerOptions> defaults)
     : Optimizer(std::vector{OptimizerParamGroup(std::move(parameters))}, std::move(defaults)) {}
-Optimizer::Optimizer(Optimizer&&) = default;
-Optimizer& Optimizer::operator=(Optimizer&&) = default;
+Optimizer::Optimizer(Optimizer&&) noexcept = default;
+Optimizer& Optimizer::operator=(Optimizer&&) noexcept = default;
 Optimizer::~Optimizer() = default;
 
 void Optimizer::add_param_group(const OptimizerParamGroup& param_group) {

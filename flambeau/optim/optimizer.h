@@ -107,8 +107,8 @@ class Optimizer {
   explicit Optimizer(std::vector<Tensor> parameters, std::unique_ptr<OptimizerOptions> defaults);
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
-  Optimizer(Optimizer&&);
-  Optimizer& operator=(Optimizer&&);
+  Optimizer(Optimizer&&) noexcept;
+  Optimizer& operator=(Optimizer&&) noexcept;
   virtual ~Optimizer();
 
   virtual Tensor step(LossClosure closure = nullptr) = 0;
