@@ -1,5 +1,3 @@
 #pragma once
 
 #include <torch/torch.h>  // IWYU pragma: export
-
-#include "flambeau/script.h"

@@ -37,6 +37,7 @@
 
 #include "flambeau/api/library.h"
 #include "flambeau/frontend.h"
+#include "flambeau/script.h"
 
 namespace at {
 using namespace flambeau::torch;  // NOLINT: a program may add to this namespace
@@ -58,6 +59,8 @@ template <class T>
 using intrusive_ptr = flambeau::IntrusivePtr<T>;
 using intrusive_ptr_target = flambeau::RefCounted;
 namespace impl {
+using GenericDict = Dict<IValue, IValue>;
+using GenericList = List<IValue>;
 using flambeau::torch::ScalarTypeToCPPType;
 using flambeau::torch::ScalarTypeToCPPTypeT;
 }  // namespace impl
@@ -74,10 +77,20 @@ using c10::Dict;
 using c10::IValue;
 using c10::List;
 }  // namespace torch
+// dtype(kFloat) alone is found by its argument, whose type is the core's.
+namespace flambeau {
+using torch::device;
+using torch::dtype;
+using torch::layout;
+}  // namespace flambeau
 namespace caffe2 {
 using flambeau::torch::TypeMeta;
 }
 
+#define TORCH_VERSION_MAJOR 2
+#define TORCH_VERSION_MINOR 15
+#define TORCH_VERSION_PATCH 0
+#define TORCH_VERSION "2.15.0"
 #define C10_UNUSED [[maybe_unused]]
 #define C10_NODISCARD [[nodiscard]]
 #define C10_ALWAYS_INLINE inline __attribute__((always_inline))

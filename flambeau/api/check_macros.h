@@ -63,10 +63,12 @@ template <class E>
 
 }  // namespace flambeau::torch
 
-#define FLAMBEAU_CHECK(type, condition, ...)                      \
-  if (!(condition)) [[unlikely]]                                  \
-  ::flambeau::torch::detail::refuse<::flambeau::type>(#condition, \
-                                                      ::flambeau::torch::str(__VA_ARGS__))
+// A statement with or without a semicolon behind it.
+#define FLAMBEAU_CHECK(type, condition, ...)                                                  \
+  if (!(condition)) [[unlikely]] {                                                            \
+    ::flambeau::torch::detail::refuse<::flambeau::type>(#condition,                           \
+                                                        ::flambeau::torch::str(__VA_ARGS__)); \
+  }
 #define TORCH_CHECK(condition, ...) FLAMBEAU_CHECK(Error, condition, __VA_ARGS__)
 #define TORCH_CHECK_WITH(type, condition, ...) FLAMBEAU_CHECK(type, condition, __VA_ARGS__)
 #define TORCH_CHECK_INDEX(condition, ...) FLAMBEAU_CHECK(IndexError, condition, __VA_ARGS__)

@@ -47,6 +47,23 @@ inline Tensor nll_loss2d(const Tensor& x, const Tensor& target, const OptionalTe
   return nll_loss(x, target, weight, reduction, ignore_index);
 }
 
+namespace special {
+inline Tensor expit(const Tensor& x) { return sigmoid(x); }
+inline Tensor psi(const Tensor& x) { return digamma(x); }
+inline Tensor gammaln(const Tensor& x) { return lgamma(x); }
+inline Tensor gammainc(const Tensor& a, const Tensor& x) { return igamma(a, x); }
+inline Tensor gammaincc(const Tensor& a, const Tensor& x) { return igammac(a, x); }
+inline Tensor multigammaln(const Tensor& x, int64_t p) { return mvlgamma(x, p); }
+}  // namespace special
+
+inline std::tuple<Tensor, Tensor> sort(const Tensor& x, std::optional<bool> stable,
+                                       int64_t dim = -1, bool descending = false) {
+  return sort(x, dim, descending, stable);
+}
+inline Tensor& gelu_(Tensor& x, std::string_view approximate = "none") {
+  return x.copy_(gelu(x, approximate));
+}
+
 #define FLAMBEAU_PADS(dims)                                                   \
   inline Tensor reflection_pad##dims(const Tensor& x, IntArrayRef padding) {  \
     return pad(x, padding, "reflect");                                        \

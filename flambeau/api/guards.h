@@ -55,6 +55,10 @@ inline ScalarType get_autocast_dtype(DeviceType type) { return flambeau::autocas
 inline void set_autocast_dtype(DeviceType type, ScalarType dtype) {
   flambeau::set_autocast_dtype(type, dtype);
 }
+inline bool is_enabled() { return is_autocast_enabled(kCUDA); }
+inline void set_enabled(bool on) { autocast::set_autocast_enabled(kCUDA, on); }
+inline bool is_cpu_enabled() { return is_autocast_enabled(kCPU); }
+inline void set_cpu_enabled(bool on) { autocast::set_autocast_enabled(kCPU, on); }
 inline void clear_cache() { clear_autocast_cache(); }
 inline int increment_nesting() { return increment_autocast_nesting(); }
 inline int decrement_nesting() { return decrement_autocast_nesting(); }
@@ -63,7 +67,8 @@ inline void set_autocast_cache_enabled(bool on) { flambeau::set_autocast_cache_e
 }  // namespace autocast
 
 namespace autograd {
+using torch::AutoGradMode;
 using torch::GradMode;
-}
+}  // namespace autograd
 
 }  // namespace flambeau::torch

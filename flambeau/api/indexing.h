@@ -43,6 +43,10 @@ struct TensorIndex {
   TensorIndex(flambeau::Tensor tensor)
       : type_(Type::Tensor), tensor_(std::move(tensor)) {}  // NOLINT
 
+  template <std::derived_from<flambeau::Tensor> T>
+  TensorIndex(const std::optional<T>& tensor)  // NOLINT
+      : TensorIndex(tensor ? TensorIndex(*tensor) : TensorIndex(std::nullopt)) {}
+
   [[nodiscard]] bool is_none() const { return type_ == Type::None; }
   [[nodiscard]] bool is_ellipsis() const { return type_ == Type::Ellipsis; }
   [[nodiscard]] bool is_integer() const { return type_ == Type::SymInt; }

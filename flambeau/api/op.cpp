@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <list>
 
+#include "flambeau/autograd/meta.h"
+#include "flambeau/autograd/node.h"
 #include "flambeau/base/check.h"
 #include "flambeau/ops/call.h"
 
@@ -40,10 +42,20 @@ std::vector<flambeau::Tensor> filled(const std::vector<flambeau::Tensor>& tensor
       index, index == 0 && name == "input" ? "self" : name);
 }
 
+// In C++ the overloads of these that take a number have derivatives of their own; Python makes a
+// tensor of the number.
+const char* name_with_number(std::string_view name) {
+  if (name.ends_with('_')) name.remove_suffix(1);
+  for (const char* numbered : {"add.1", "sub.1", "mul.1", "div.1"}) {
+    if (name == std::string_view(numbered, 3)) return numbered;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 Op::Op(const char* name, int index, const char* signature, bool method)
-    : family_(find_family(name, method)), overload_(nullptr) {
+    : family_(find_family(name, method)), overload_(nullptr), with_number_(name_with_number(name)) {
   if (family_) {
     const auto plain = static_cast<int>(family_->overloads.size());
     const std::vector<Overload>& from = index < plain ? family_->overloads : family_->out_forms;
@@ -72,7 +84,14 @@ Result Op::call(Value* values, const flambeau::Tensor* outs, size_t n_outs,
   }
   Result result;
   flambeau::call(op_call, special_of(op_call), result);
+  if (with_number_ && !values[1].operand->is_tensor()) count_number(values, result.tensor);
   return result;
+}
+
+void Op::count_number(const Value* values, const flambeau::Tensor& result) const {
+  if (!result.requires_grad() || !values[0].operand->is_tensor()) return;
+  const NodePtr node = grad_fn(result);
+  if (node && std::string_view(with_number_, 3) == node->op()) node->rename(with_number_);
 }
 
 Value Op::unset(int i) const { return overload_->parameters[static_cast<size_t>(i)].fallback; }

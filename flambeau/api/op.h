@@ -38,8 +38,11 @@ class Op {
   void into(Value* values, const ITensorListRef& outs) const;
 
  private:
+  void count_number(const Value* values, const flambeau::Tensor& result) const;
+
   const Family* family_;
   const Overload* overload_;
+  const char* with_number_ = nullptr;  // what libtorch names the node where `other` is a number
 };
 
 }  // namespace flambeau::torch

@@ -6,10 +6,12 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 
 #include "flambeau/api/indexing.h"
 #include "flambeau/api/tensor_type.h"
 #include "flambeau/autograd/grad_mode.h"
+#include "flambeau/io/value.h"
 #include "flambeau/ops/ops.h"
 #include "flambeau/tensor/sparse.h"
 
@@ -228,7 +230,66 @@ std::ostream& operator<<(std::ostream& out, const std::vector<TensorIndex>& indi
 }  // namespace flambeau::torch
 
 namespace flambeau {
+namespace {
+
+// A float tells that it is one.
+void print_real(std::ostream& out, double value) {
+  if (std::fabs(value) < 1e10 && value == std::trunc(value)) {
+    out << static_cast<int64_t>(value) << ".";
+  } else {
+    const std::streamsize before = out.precision(std::numeric_limits<double>::max_digits10);
+    out << value;
+    out.precision(before);
+  }
+}
+void print_items(std::ostream& out, const std::vector<IValue>& items) {
+  const char* between = "";
+  for (const IValue& item : items) {
+    out << between << item;
+    between = ", ";
+  }
+}
+
+}  // namespace
+
 std::ostream& operator<<(std::ostream& out, const Tensor& tensor) {
   return torch::print(out, tensor, 80);
 }
+
+std::ostream& operator<<(std::ostream& out, const IValue& value) {
+  using Tag = IValue::Tag;
+  switch (value.tag()) {
+    case Tag::None: return out << "None";
+    case Tag::Bool: return out << (value.toBool() ? "True" : "False");
+    case Tag::Int: return out << value.toInt();
+    case Tag::Double: return print_real(out, value.toDouble()), out;
+    case Tag::ComplexDouble: {
+      const std::complex<double> number = value.toComplexDouble();
+      print_real(out, number.real());
+      out << (number.imag() < 0 ? "" : "+");
+      return print_real(out, number.imag()), out << "j";
+    }
+    case Tag::String: return out << value.toStringRef();
+    case Tag::Tensor: return out << value.tensor();
+    case Tag::Device: return out << value.toDevice();
+    case Tag::GenericList: return out << "[", print_items(out, value.items()), out << "]";
+    case Tag::Tuple:
+    case Tag::Size:
+      out << "(";
+      print_items(out, value.items());
+      return out << (value.items().size() == 1 ? ",)" : ")");
+    case Tag::GenericDict:
+    case Tag::OrderedDict: {
+      const char* between = "";
+      out << "{";
+      for (const auto& [key, item] : value.pairs().pairs) {
+        out << between << key << ": " << item;
+        between = ", ";
+      }
+      return out << "}";
+    }
+    default: return out << "<" << value.tagKind() << ">";
+  }
+}
+
 }  // namespace flambeau

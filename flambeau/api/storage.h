@@ -17,7 +17,7 @@ class DataPtr {
   DataPtr(void* data, Device device) : data_(data), device_(device) {}
   [[nodiscard]] void* get() const { return data_; }
   void* operator->() const { return data_; }
-  explicit operator bool() const { return data_ != nullptr; }
+  operator bool() const { return data_ != nullptr; }  // NOLINT: programs print and compare it
   [[nodiscard]] Device device() const { return device_; }
 
  private:
@@ -44,7 +44,7 @@ class Storage {
   [[nodiscard]] bool unique() const { return use_count() == 1; }
   [[nodiscard]] bool resizable() const { return storage_ && storage_->resizable(); }
   [[nodiscard]] bool is_alias_of(const Storage& other) const { return storage_ == other.storage_; }
-  explicit operator bool() const { return static_cast<bool>(storage_); }
+  operator bool() const { return static_cast<bool>(storage_); }  // NOLINT: programs print it
   bool operator==(const Storage& other) const = default;
   [[nodiscard]] const StoragePtr& get() const { return storage_; }
 

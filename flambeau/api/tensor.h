@@ -96,8 +96,28 @@ inline torch::Tensor TensorBase::to(std::optional<ScalarType> dtype, std::option
   return detail::convert(*this, options, copy, format);
 }
 inline torch::Tensor TensorBase::toType(ScalarType dtype) const { return to(dtype); }
+inline torch::Tensor TensorBase::toBackend(Backend backend) const {
+  return to(backendToDeviceType(backend));
+}
 inline torch::Tensor TensorBase::meta() const { return to(kMeta); }
 inline torch::Tensor TensorBase::pin_memory() const { return detail::pinned(*this); }
+inline torch::Tensor TensorBase::__and__(const Operand& other) const {
+  return static_cast<const torch::Tensor*>(this)->bitwise_and(other);
+}
+inline torch::Tensor TensorBase::__or__(const Operand& other) const {
+  return static_cast<const torch::Tensor*>(this)->bitwise_or(other);
+}
+inline torch::Tensor TensorBase::__xor__(const Operand& other) const {
+  return static_cast<const torch::Tensor*>(this)->bitwise_xor(other);
+}
+inline torch::Tensor TensorBase::numpy_T() const {
+  std::vector<int64_t> dims;
+  for (int64_t i = dim(); i-- > 0;) dims.push_back(i);
+  return static_cast<const torch::Tensor*>(this)->permute(dims);
+}
+inline torch::Tensor TensorBase::matrix_H() const {
+  return static_cast<const torch::Tensor*>(this)->adjoint();
+}
 inline torch::Tensor TensorBase::mT() const {
   return static_cast<const torch::Tensor*>(this)->transpose(-2, -1);
 }

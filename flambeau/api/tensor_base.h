@@ -17,6 +17,7 @@ namespace flambeau::torch {
 
 class Tensor;
 class DeprecatedTypeProperties;
+enum class Backend : uint8_t;
 struct TensorIndex;
 using TensorList = ArrayRef<Tensor>;
 
@@ -191,9 +192,15 @@ class TensorBase : public flambeau::Tensor {
                                  std::optional<Device> device, std::optional<bool> pin_memory,
                                  bool non_blocking, bool copy, Format format) const;
   [[nodiscard]] torch::Tensor toType(ScalarType dtype) const;
+  [[nodiscard]] torch::Tensor toBackend(Backend backend) const;
   [[nodiscard]] torch::Tensor meta() const;
   [[nodiscard]] torch::Tensor pin_memory() const;
   [[nodiscard]] bool is_pinned() const;
+  [[nodiscard]] torch::Tensor __and__(const Operand& other) const;
+  [[nodiscard]] torch::Tensor __or__(const Operand& other) const;
+  [[nodiscard]] torch::Tensor __xor__(const Operand& other) const;
+  [[nodiscard]] torch::Tensor numpy_T() const;
+  [[nodiscard]] torch::Tensor matrix_H() const;
   [[nodiscard]] torch::Tensor mT() const;  // of the last two dimensions
   [[nodiscard]] torch::Tensor mH() const;
 

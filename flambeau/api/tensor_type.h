@@ -39,6 +39,9 @@ class DeprecatedTypeProperties {
   ScalarType dtype_;
 };
 std::ostream& operator<<(std::ostream& out, const DeprecatedTypeProperties& type);
+inline DeviceType backendToDeviceType(Backend backend) {
+  return DeprecatedTypeProperties(backend, kFloat).device_type();
+}
 
 namespace detail {
 // What AT_DISPATCH_... is given.

@@ -107,6 +107,16 @@ FLAMBEAU_DTYPES(FLAMBEAU_CPP_TYPE)
 template <ScalarType type>
 using ScalarTypeToCPPTypeT = typename ScalarTypeToCPPType<type>::type;
 
+// The type of a part of a complex number; a real one is its own.
+template <class T>
+struct scalar_value_type {
+  using type = T;
+};
+template <class T>
+struct scalar_value_type<std::complex<T>> {
+  using type = T;
+};
+
 const char* toString(ScalarType type);  // Float
 inline size_t elementSize(ScalarType type) { return item_size(type); }
 inline bool isFloatingType(ScalarType type) { return is_floating(type); }

@@ -75,6 +75,7 @@ class Node final : public RefCounted {
   [[nodiscard]] std::string name() const;     // "AddBackward0"
   [[nodiscard]] std::string op_name() const;  // "Add", as messages about tensors call it
   [[nodiscard]] const char* op() const { return op_; }
+  void rename(const char* op) { op_ = op; }
   [[nodiscard]] uint64_t sequence() const { return sequence_; }
 
   [[nodiscard]] bool wants(size_t i) const { return static_cast<bool>(edges[i].node); }

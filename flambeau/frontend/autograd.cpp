@@ -86,7 +86,7 @@ variable_list Application::finish(const variable_list& outputs) {
   call.check_dirty({outputs.begin(), outputs.end()});
   if (call.records) {
     note_forward(*node);
-    node->extras().name = name_;
+    node->extras().name = "torch::autograd::CppNode<" + name_ + ">";
     node->set_whole_rule([context = context_, is_tensor = is_tensor_, backward = backward_,
                           name = name_](Grads& in, Grads& out) {
       variable_list grads;

@@ -6,6 +6,7 @@
 
 #include <complex>
 #include <concepts>
+#include <iosfwd>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -21,7 +22,10 @@
 namespace flambeau {
 namespace torch {
 class Tensor;  // printed; a handle like flambeau::Tensor
+namespace jit {
+class Module;  // flambeau/script.h
 }
+}  // namespace torch
 
 class IValue;
 template <class T>
@@ -172,6 +176,7 @@ class IValue {
   [[nodiscard]] const ivalue::Tuple& toTupleRef() const;
   [[nodiscard]] Dict<IValue, IValue> toGenericDict() const;
   [[nodiscard]] IntrusivePtr<ivalue::Object> toObject() const;
+  [[nodiscard]] torch::jit::Module toModule() const;
   template <class T>
   [[nodiscard]] T to() const;
   template <class T>
@@ -196,6 +201,7 @@ class IValue {
   [[nodiscard]] std::vector<IValue>& items() const;
   [[nodiscard]] ivalue::Pairs& pairs() const;
   bool operator==(const IValue& other) const;
+  friend std::ostream& operator<<(std::ostream& out, const IValue& value);
 
  private:
   friend class List<IValue>;
@@ -344,25 +350,25 @@ class Dict {
     [[nodiscard]] T value() const { return pair_->second.template to<T>(); }
 
    private:
+    friend class Dict;
     const std::pair<IValue, IValue>* pair_;
   };
   struct iterator {
-    const std::pair<IValue, IValue>* pair;
-    Entry operator*() const { return Entry(pair); }
-    iterator& operator++() { return ++pair, *this; }
-    iterator operator++(int) { return {pair++}; }
-    bool operator==(const iterator&) const = default;
-    struct Arrow {
-      Entry entry;
-      const Entry* operator->() const { return &entry; }
-    };
-    Arrow operator->() const { return {Entry(pair)}; }
+    Entry entry;
+    const Entry& operator*() const { return entry; }
+    const Entry* operator->() const { return &entry; }
+    iterator& operator++() { return *this = iterator{Entry(entry.pair_ + 1)}; }
+    iterator operator++(int) {
+      const iterator before = *this;
+      return ++*this, before;
+    }
+    bool operator==(const iterator& other) const { return entry.pair_ == other.entry.pair_; }
   };
-  [[nodiscard]] iterator begin() const { return {pairs_->pairs.data()}; }
-  [[nodiscard]] iterator end() const { return {pairs_->pairs.data() + size()}; }
+  [[nodiscard]] iterator begin() const { return {Entry(pairs_->pairs.data())}; }
+  [[nodiscard]] iterator end() const { return {Entry(pairs_->pairs.data() + size())}; }
   [[nodiscard]] iterator find(const Key& key) const {
     for (iterator it = begin(); it != end(); ++it) {
-      if (it.pair->first == IValue(key)) return it;
+      if (it.entry.pair_->first == IValue(key)) return it;
     }
     return end();
   }

@@ -66,6 +66,10 @@ class ModuleHolder {
       return detail::no_result();
     }
   }
+  template <class Index>
+  decltype(auto) operator[](Index&& index) {
+    return (*get())[std::forward<Index>(index)];
+  }
 
  private:
   // Not of its class: a shared_ptr<> of each layer would cost its includers most of their compile

@@ -19,4 +19,5 @@
 #include "flambeau/nn/layers/transformer.h"
 #include "flambeau/nn/layers/vision.h"
 #include "flambeau/nn/utils/clip_grad.h"
+#include "flambeau/nn/utils/data_parallel.h"
 #include "flambeau/nn/utils/rnn.h"

@@ -27,6 +27,19 @@ TEST(Api, TellsTextsFromNumbers) {
   EXPECT_TRUE(holds(torch::div(x, 2, "floor"), {0, 0, 1, 1}));
 }
 
+// Python makes a tensor of a number, and has one derivative.
+TEST(Api, NamesWhatNumbersAreAddedToAsLibtorchDoes) {
+  const torch::Tensor x = torch::ones({2}).requires_grad_();
+  const auto name = [](const torch::Tensor& y) { return y.grad_fn()->name(); };
+  EXPECT_EQ(name(x + 1), "AddBackward1");
+  EXPECT_EQ(name(2 * x), "MulBackward1");
+  EXPECT_EQ(name(x.sub(1)), "SubBackward1");
+  EXPECT_EQ(name(torch::div(x, 2)), "DivBackward1");
+  EXPECT_EQ(name(x.clone().add_(1)), "AddBackward1");
+  EXPECT_EQ(name(1 - x), "SubBackward0");
+  EXPECT_EQ(name(x + x), "AddBackward0");
+}
+
 TEST(Api, TakesSizesInBraces) {
   const Tensor x = torch::zeros({2, 3, 4});
   EXPECT_EQ(x.sizes(), (IntSpan{2, 3, 4}));

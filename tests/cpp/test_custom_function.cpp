@@ -29,6 +29,12 @@ TEST(CustomFunction, RunsItsBackward) {
   EXPECT_TRUE(x.grad().equal(torch::full({2, 2}, 5.5)));
 }
 
+TEST(CustomFunction, NamesItsNodeAsLibtorchDoes) {
+  const std::string name = MulConstant::apply(leaf(), 2.0).grad_fn()->name();
+  EXPECT_EQ(name.rfind("torch::autograd::CppNode<", 0), 0U) << name;
+  EXPECT_NE(name.find("MulConstant>"), std::string::npos) << name;
+}
+
 TEST(CustomFunction, RecordsNothingWithoutGradients) {
   const torch::NoGradGuard off;
   EXPECT_FALSE(MulConstant::apply(leaf(), 2.0).requires_grad());

@@ -75,6 +75,29 @@ TEST(Io, ValuesAreReadAsTheyWereWritten) {
   }
 }
 
+TEST(Io, ValuesArePrintedAsLibtorchPrintsThem) {
+  const auto text = [](const IValue& value) {
+    std::ostringstream out;
+    out << value;
+    return out.str();
+  };
+  EXPECT_EQ(text(IValue()), "None");
+  EXPECT_EQ(text(3), "3");
+  EXPECT_EQ(text(2.0), "2.");
+  EXPECT_EQ(text(0.1), "0.10000000000000001");
+  EXPECT_EQ(text(1e20), "1e+20");
+  EXPECT_EQ(text(true), "True");
+  EXPECT_EQ(text("text"), "text");
+  EXPECT_EQ(text(std::complex<double>(1, 2)), "1.+2.j");
+  EXPECT_EQ(text(std::vector<int64_t>{1, 2}), "[1, 2]");
+  EXPECT_EQ(text(std::make_tuple(1, 2.5)), "(1, 2.5)");
+  EXPECT_EQ(text(std::tuple<int64_t>(1)), "(1,)");
+  const Dict<std::string, int64_t> numbers;
+  numbers.insert("a", 1);
+  numbers.insert("b", 2);
+  EXPECT_EQ(text(numbers), "{a: 1, b: 2}");
+}
+
 TEST(Io, DictsKeepTheirOrderAndWhatStandsBesideThem) {
   IValue dict = IValue::dict(Tag::OrderedDict);
   for (int k = 0; k < 2500; ++k) dict.pairs().set(std::to_string(k), k);

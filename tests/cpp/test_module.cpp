@@ -84,6 +84,20 @@ TEST(Containers, SequentialCallsWhatItHolds) {
   EXPECT_EQ(net->size(), 5U);
 }
 
+TEST(Containers, AreIndexedThroughTheirHolders) {
+  torch::nn::Sequential layers(torch::nn::Linear(2, 3), torch::nn::ReLU());
+  EXPECT_EQ(layers[0]->parameters().size(), 2U);
+  torch::nn::ModuleList list(torch::nn::ReLU(), torch::nn::Linear(2, 3));
+  EXPECT_EQ(list[1]->parameters().size(), 2U);
+}
+
+TEST(Containers, DataParallelOnOneDeviceIsTheModule) {
+  torch::nn::Linear layer(2, 3);
+  const torch::Tensor x = torch::ones({4, 2});
+  const std::vector<torch::Device> devices = {torch::kCPU};
+  EXPECT_TRUE(torch::nn::parallel::data_parallel(layer, x, devices).equal(layer(x)));
+}
+
 TEST(Containers, SequentialsNest) {
   torch::nn::Sequential net(torch::nn::Sequential(torch::nn::Linear(4, 3)), torch::nn::ReLU());
   EXPECT_EQ(net->forward(torch::ones({5, 4})).size(1), 3);

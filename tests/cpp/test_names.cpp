@@ -1,9 +1,10 @@
-// Names of tensors, and of what is around them, that public programs written for libtorch use. That
+// Names that public programs written for libtorch use. That
 // they are there is all that is tested here: it compiles.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include "flambeau/api/cuda.h"
+#include "flambeau/api/profiler.h"
 
 namespace {
 
@@ -148,6 +149,122 @@ struct Methods : torch::Tensor {
       torch::Tensor::unflatten, torch::Tensor::unsafeGetTensorImpl;
 };
 
+namespace names_of_nn {
+using ::torch::nn::Linear, ::torch::nn::Module, ::torch::nn::Conv2d, ::torch::nn::Conv2dOptions,
+    ::torch::nn::Sequential, ::torch::nn::ReLU, ::torch::nn::BatchNorm2d, ::torch::nn::Dropout,
+    ::torch::nn::LinearOptions, ::torch::nn::MaxPool2d, ::torch::nn::Sigmoid, ::torch::nn::MSELoss,
+    ::torch::nn::MaxPool2dOptions, ::torch::nn::CrossEntropyLoss, ::torch::nn::AdaptiveAvgPool2d,
+    ::torch::nn::AdaptiveAvgPool2dOptions, ::torch::nn::Embedding, ::torch::nn::ModuleList,
+    ::torch::nn::LeakyReLU, ::torch::nn::LeakyReLUOptions, ::torch::nn::DropoutOptions,
+    ::torch::nn::LinearImpl, ::torch::nn::Conv2dImpl, ::torch::nn::ReLUOptions,
+    ::torch::nn::Flatten, ::torch::nn::LayerNorm, ::torch::nn::LayerNormOptions,
+    ::torch::nn::BatchNorm2dOptions, ::torch::nn::EmbeddingOptions, ::torch::nn::Tanh,
+    ::torch::nn::ConvTranspose2d, ::torch::nn::ConvTranspose2dOptions, ::torch::nn::LSTM,
+    ::torch::nn::LSTMOptions, ::torch::nn::AvgPool2d, ::torch::nn::ConvTranspose2dImpl,
+    ::torch::nn::BCEWithLogitsLoss, ::torch::nn::Identity, ::torch::nn::SequentialImpl,
+    ::torch::nn::AvgPool2dOptions, ::torch::nn::SiLU, ::torch::nn::Functional, ::torch::nn::GELU,
+    ::torch::nn::ModuleHolder, ::torch::nn::UpsampleOptions, ::torch::nn::Upsample,
+    ::torch::nn::BatchNorm2dImpl, ::torch::nn::MSELossOptions, ::torch::nn::CrossEntropyLossOptions,
+    ::torch::nn::L1Loss, ::torch::nn::L1LossOptions, ::torch::nn::NLLLoss,
+    ::torch::nn::NLLLossOptions, ::torch::nn::BCEWithLogitsLossOptions,
+    ::torch::nn::AdaptiveMaxPool2d, ::torch::nn::AdaptiveMaxPool2dOptions, ::torch::nn::Softmax,
+    ::torch::nn::LayerNormImpl, ::torch::nn::Dropout2d, ::torch::nn::BatchNorm1d,
+    ::torch::nn::BatchNormOptions, ::torch::nn::Conv1d, ::torch::nn::Conv1dOptions,
+    ::torch::nn::GroupNorm, ::torch::nn::GroupNormOptions, ::torch::nn::InstanceNorm2d,
+    ::torch::nn::InstanceNorm2dImpl, ::torch::nn::PReLU, ::torch::nn::PixelShuffle,
+    ::torch::nn::ReflectionPad2d, ::torch::nn::GRU, ::torch::nn::GRUImpl, ::torch::nn::GRUOptions,
+    ::torch::nn::ELU, ::torch::nn::ELUOptions, ::torch::nn::GLU, ::torch::nn::GLUOptions,
+    ::torch::nn::ZeroPad2d, ::torch::nn::ZeroPad2dOptions, ::torch::nn::Dropout2dOptions,
+    ::torch::nn::LSTMCell, ::torch::nn::LSTMCellOptions, ::torch::nn::RNN,
+    ::torch::nn::AdaptiveAvgPool1d, ::torch::nn::AnyModule, ::torch::nn::BatchNorm1dOptions,
+    ::torch::nn::Cloneable, ::torch::nn::Conv1dImpl, ::torch::nn::Conv3d,
+    ::torch::nn::Conv3dOptions, ::torch::nn::ConvTranspose3d, ::torch::nn::ConvTranspose3dOptions,
+    ::torch::nn::EmbeddingImpl, ::torch::nn::FlattenOptions, ::torch::nn::InstanceNorm2dOptions,
+    ::torch::nn::KLDivLoss, ::torch::nn::KLDivLossOptions, ::torch::nn::LocalResponseNorm,
+    ::torch::nn::LocalResponseNormOptions, ::torch::nn::MaxUnpool2d,
+    ::torch::nn::MaxUnpool2dOptions, ::torch::nn::ModuleDict, ::torch::nn::MultiheadAttention,
+    ::torch::nn::ReflectionPad2dOptions, ::torch::nn::SoftmaxOptions, ::torch::nn::Transformer,
+    ::torch::nn::TransformerOptions;
+}
+
+namespace names_of_nn_functional {
+using ::torch::nn::functional::cross_entropy, ::torch::nn::functional::relu,
+    ::torch::nn::functional::softmax, ::torch::nn::functional::log_softmax,
+    ::torch::nn::functional::InterpolateFuncOptions, ::torch::nn::functional::interpolate,
+    ::torch::nn::functional::CrossEntropyFuncOptions, ::torch::nn::functional::conv2d,
+    ::torch::nn::functional::pad, ::torch::nn::functional::Conv2dFuncOptions,
+    ::torch::nn::functional::PadFuncOptions, ::torch::nn::functional::mse_loss,
+    ::torch::nn::functional::NormalizeFuncOptions, ::torch::nn::functional::normalize,
+    ::torch::nn::functional::BinaryCrossEntropyWithLogitsFuncOptions,
+    ::torch::nn::functional::binary_cross_entropy_with_logits, ::torch::nn::functional::one_hot,
+    ::torch::nn::functional::nll_loss, ::torch::nn::functional::softplus,
+    ::torch::nn::functional::DropoutFuncOptions, ::torch::nn::functional::dropout,
+    ::torch::nn::functional::binary_cross_entropy,
+    ::torch::nn::functional::BinaryCrossEntropyFuncOptions,
+    ::torch::nn::functional::AdaptiveAvgPool2dFuncOptions,
+    ::torch::nn::functional::AvgPool2dFuncOptions, ::torch::nn::functional::FoldFuncOptions,
+    ::torch::nn::functional::LeakyReLUFuncOptions, ::torch::nn::functional::NLLLossFuncOptions,
+    ::torch::nn::functional::SoftmaxFuncOptions, ::torch::nn::functional::UnfoldFuncOptions,
+    ::torch::nn::functional::adaptive_avg_pool2d, ::torch::nn::functional::avg_pool2d,
+    ::torch::nn::functional::embedding, ::torch::nn::functional::fold,
+    ::torch::nn::functional::leaky_relu, ::torch::nn::functional::linear,
+    ::torch::nn::functional::silu, ::torch::nn::functional::unfold;
+}
+
+namespace names_of_nn_init {
+using ::torch::nn::init::constant_, ::torch::nn::init::normal_, ::torch::nn::init::kaiming_normal_,
+    ::torch::nn::init::zeros_, ::torch::nn::init::xavier_uniform_,
+    ::torch::nn::init::xavier_normal_, ::torch::nn::init::kaiming_uniform_,
+    ::torch::nn::init::orthogonal_, ::torch::nn::init::uniform_, ::torch::nn::init::ones_,
+    ::torch::nn::init::_calculate_fan_in_and_fan_out;
+}
+
+namespace names_of_nn_utils {
+using ::torch::nn::utils::clip_grad_norm_, ::torch::nn::utils::rnn::pack_padded_sequence;
+}
+
+namespace names_of_optim {
+using ::torch::optim::Adam, ::torch::optim::AdamOptions, ::torch::optim::SGD,
+    ::torch::optim::Optimizer, ::torch::optim::SGDOptions, ::torch::optim::AdamW,
+    ::torch::optim::AdamWOptions, ::torch::optim::RMSprop, ::torch::optim::OptimizerParamGroup,
+    ::torch::optim::Adagrad, ::torch::optim::RMSpropOptions, ::torch::optim::StepLR,
+    ::torch::optim::AdagradOptions, ::torch::optim::LBFGS, ::torch::optim::LBFGSOptions,
+    ::torch::optim::LRScheduler, ::torch::optim::OptimizerCloneableOptions,
+    ::torch::optim::OptimizerOptions;
+}
+
+namespace names_of_data {
+using ::torch::data::make_data_loader, ::torch::data::transforms::Stack, ::torch::data::Example,
+    ::torch::data::samplers::RandomSampler, ::torch::data::DataLoaderOptions,
+    ::torch::data::transforms::Normalize, ::torch::data::datasets::MNIST,
+    ::torch::data::datasets::Dataset, ::torch::data::samplers::SequentialSampler,
+    ::torch::data::Dataset, ::torch::data::StatelessDataLoader,
+    ::torch::data::transforms::Collation, ::torch::data::datasets::MapDataset,
+    ::torch::data::samplers::DistributedRandomSampler;
+}
+
+namespace names_of_autograd {
+using ::torch::autograd::variable_list, ::torch::autograd::AutogradContext,
+    ::torch::autograd::Function, ::torch::autograd::Variable, ::torch::autograd::grad,
+    ::torch::autograd::profiler::ProfilerConfig, ::torch::autograd::profiler::disableProfiler,
+    ::torch::autograd::profiler::enableProfiler, ::torch::autograd::profiler::prepareProfiler;
+}
+
+namespace names_of_serialize {
+using ::torch::serialize::OutputArchive, ::torch::serialize::InputArchive;
+}
+
+struct ModuleMethods : torch::nn::Module {
+  using torch::nn::Module::to, torch::nn::Module::parameters, torch::nn::Module::zero_grad,
+      torch::nn::Module::register_module, torch::nn::Module::eval, torch::nn::Module::train,
+      torch::nn::Module::clone, torch::nn::Module::named_parameters, torch::nn::Module::apply,
+      torch::nn::Module::register_parameter, torch::nn::Module::save,
+      torch::nn::Module::is_training, torch::nn::Module::register_buffer, torch::nn::Module::load,
+      torch::nn::Module::named_buffers, torch::nn::Module::named_children,
+      torch::nn::Module::modules, torch::nn::Module::buffers, torch::nn::Module::named_modules,
+      torch::nn::Module::replace_module, torch::nn::Module::children;
+};
+
 #ifndef TORCH_MODULE
 #error "TORCH_MODULE is missing"
 #endif
@@ -187,6 +304,18 @@ struct Methods : torch::Tensor {
 #ifndef TORCH_WARN
 #error "TORCH_WARN is missing"
 #endif
+
+// Members, by what they are.
+using StepClosure = torch::optim::Optimizer::LossClosure;
+using PaddingMode = torch::nn::Conv2dOptions::padding_mode_t;
+constexpr auto modes = {torch::data::datasets::MNIST::Mode::kTrain,
+                        torch::data::datasets::MNIST::Mode::kTest};
+constexpr auto states = {torch::autograd::profiler::ProfilerState::KINETO};
+constexpr auto activities = {torch::autograd::profiler::ActivityType::CPU,
+                             torch::autograd::profiler::ActivityType::CUDA};
+constexpr auto scopes = {torch::RecordScope::FUNCTION, torch::RecordScope::USER_SCOPE};
+constexpr void (*set_grad_mode)(bool) = torch::autograd::GradMode::set_enabled;
+constexpr void (*set_anomaly_mode)(bool, bool) = torch::autograd::AnomalyMode::set_enabled;
 
 TEST(Names, AreThere) { EXPECT_TRUE((std::is_base_of_v<torch::Tensor, Methods>)); }
 

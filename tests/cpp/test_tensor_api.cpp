@@ -1,7 +1,12 @@
 // Tensors as programs written for libtorch use them: options, data, indexing, factories, printing,
 // errors. Expected texts and numbers are PyTorch's.
+#include <torch/csrc/autograd/profiler.h>
 #include <torch/script.h>
 #include <torch/torch.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "tests/cpp/support.h"
 
@@ -249,6 +254,47 @@ TEST(Context, TellsWhatThereIs) {
   int64_t sum = 0;
   for (const auto i : c10::irange(4)) sum += i;
   EXPECT_EQ(sum, 6);
+}
+
+TEST(OlderNames, ComputeWhatTheirSuccessorsDo) {
+  const Tensor x = torch::tensor({3, 1, 2}), rows = count({2, 3});
+  EXPECT_TRUE(std::get<0>(torch::sort(x, true, 0, true)).equal(torch::tensor({3, 2, 1})));
+  EXPECT_TRUE(rows.numpy_T().equal(rows.t()));
+  EXPECT_TRUE(x.__and__(1).equal(torch::tensor({1, 1, 0})));
+  EXPECT_TRUE(x.toBackend(c10::Backend::CPU).equal(x));
+  EXPECT_TRUE(torch::special::expit(rows).equal(torch::sigmoid(rows)));
+  EXPECT_TRUE(torch::special::erf(rows).equal(torch::erf(rows)));
+  EXPECT_TRUE(x.index({std::optional<Tensor>(torch::tensor({0}))}).equal(torch::tensor({3})));
+  EXPECT_EQ(torch::ones({1}, dtype(torch::kDouble)).scalar_type(), torch::kDouble);
+  EXPECT_TRUE(x.storage().data_ptr() == x.storage().data_ptr());
+}
+
+TEST(OlderNames, ContainersAreWrittenToStreams) {
+  std::ostringstream out;
+  out << std::map<std::string, int>{{"a", 1}, {"b", 2}} << " " << std::set<int>{1, 2};
+  EXPECT_EQ(out.str(), "(a, 1) (b, 2) 1 2");
+}
+
+TEST(Checks, NeedNoSemicolon) {
+  TORCH_CHECK(true, "never")
+  EXPECT_ERROR([] { TORCH_CHECK(false, "always") }(), c10::Error, "always");
+}
+
+TEST(Profiler, WritesWhatRan) {
+  using namespace torch::autograd::profiler;
+  enableProfiler(ProfilerConfig(ProfilerState::KINETO), {ActivityType::CPU});
+  {
+    RECORD_FUNCTION("mine", std::vector<c10::IValue>());
+    static_cast<void>(torch::ones({2}) + 1);
+  }
+  const auto result = disableProfiler();
+  const auto path = std::filesystem::temp_directory_path() / "flambeau_profile.json";
+  result->save(path.string());
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  std::filesystem::remove(path);
+  EXPECT_NE(text.str().find("\"mine\""), std::string::npos) << text.str();
+  EXPECT_NE(text.str().find("add"), std::string::npos) << text.str();
 }
 
 }  // namespace

@@ -159,8 +159,12 @@ void print_header(std::string& text) {
   for (const std::string name : {"fft", "linalg", "special"}) {
     text += "namespace " + name + " {\n";
     for (const CppForm& form : forms) {
-      if (form.way == Way::function && form.name.starts_with(name + "_"))
+      if (form.way != Way::function) continue;
+      if (form.name.starts_with(name + "_")) {
         print_short_name(text, form, name + "_");
+      } else if (name == "special" && form.overload->op->has(OpDef::in_special)) {
+        text += "using torch::" + form.name + ";\n";
+      }
     }
     text += "}  // namespace " + name + "\n";
   }

@@ -12,24 +12,23 @@ void check_probability(double p) {
         p);
 }
 
-// Zeroes channels of a batch of `dimensions` dimensions, or of one sample of it.
+// Zeroes channels of a batch of `dimensions` dimensions, or of one sample of it. (Python's
+// dropout2d takes three dimensions as a batch of sequences; libtorch's does not.)
 Tensor dropout_channels(const char* name, int64_t dimensions, const Tensor& input,
                         const functional::DropoutFuncOptions& options) {
   check_probability(options.p());
-  const bool is_sample = input.dim() == dimensions - 1 && dimensions != 4;
+  const bool is_sample = input.dim() == dimensions - 1;
   if (input.dim() != dimensions && !is_sample) {
     CHECK(dimensions != 3, RuntimeError,
           "{}: Expected 2D or 3D input, but received a {}D input. Note that dropout1d exists to "
           "provide channel-wise dropout on inputs with 1 spatial dimension, a channel dimension, "
           "and an optional batch dimension (i.e. 2D or 3D inputs).",
           name, input.dim());
-    if (input.dim() != 3) {
-      warn(format(
-          "{}: Received a {}-D input to {}, which is deprecated and will result in an error in a "
-          "future release. To retain the behavior and silence this warning, please use dropout "
-          "instead.",
-          name, input.dim(), name));
-    }
+    warn(format(
+        "{}: Received a {}-D input to {}, which is deprecated and will result in an error in a "
+        "future release. To retain the behavior and silence this warning, please use dropout "
+        "instead.",
+        name, input.dim(), name));
   }
   const Tensor batch = is_sample ? input.unsqueeze(0) : input;
   Tensor result = options.inplace()

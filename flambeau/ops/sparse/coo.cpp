@@ -85,7 +85,7 @@ Tensor sparse_coo(const Tensor& indices, const Tensor& values, IntSpan size, boo
   return out;
 }
 OP_FUNCTION(sparse_coo, "_sparse_coo(indices, values, size, is_coalesced)",
-            "A sparse tensor of indices and values that fit together.", takes_sparse)
+            "A sparse tensor of indices and values that fit together.", takes_sparse | no_out)
 
 namespace {
 
@@ -313,7 +313,8 @@ Tensor to_coo(const Tensor& input) {
   }
   return coalesce(sparse_coo(indices, reshape(values, shape), input.sizes(), ordered));
 }
-OP_FUNCTION(to_coo, "_sparse_to_coo(input)", "A sparse tensor by coordinates.", takes_sparse)
+OP_FUNCTION(to_coo, "_sparse_to_coo(input)", "A sparse tensor by coordinates.",
+            takes_sparse | no_out)
 
 Tensor with_values(const Tensor& sparse, const Tensor& values) {
   const SparseParts& parts = parts_of(sparse);
@@ -461,7 +462,7 @@ Tensor sparse_compressed(const Tensor& starts, const Tensor& plain, const Tensor
   return with_values(make_compressed(layout, starts, plain, detach(values), size), values);
 }
 OP_FUNCTION(sparse_compressed, "_sparse_compressed(starts, plain, values, size, layout)",
-            "A compressed sparse tensor of parts that fit together.", takes_sparse)
+            "A compressed sparse tensor of parts that fit together.", takes_sparse | no_out)
 
 Tensor with_indices_of(const Tensor& input, const Tensor& values) {
   const SparseParts& parts = parts_of(input);
@@ -473,7 +474,7 @@ Tensor with_indices_of(const Tensor& input, const Tensor& values) {
   return sparse_coo(parts.indices, values, size, parts.coalesced);
 }
 OP_FUNCTION(with_indices_of, "_sparse_with_values(input, values)",
-            "A sparse tensor with the same indices and other values.", takes_sparse)
+            "A sparse tensor with the same indices and other values.", takes_sparse | no_out)
 
 }  // namespace
 }  // namespace flambeau

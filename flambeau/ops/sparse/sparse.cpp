@@ -251,7 +251,7 @@ Tensor compress(const Tensor& input, Layout layout, std::optional<DType> index) 
 }  // namespace
 OP_FUNCTION(compress, "_sparse_compress(input, layout, index=None)",
             "The same by compressed rows or columns, with indices of the dtype `index`.",
-            takes_sparse)
+            takes_sparse | no_out)
 
 Tensor transpose_sparse(const Tensor& input, int64_t dim0, int64_t dim1) {
   REDIRECT(_sparse_transpose, input, dim0, dim1)
@@ -294,6 +294,6 @@ Tensor transpose_sparse(const Tensor& input, int64_t dim0, int64_t dim1) {
   return out;
 }
 OP_FUNCTION(transpose_sparse, "_sparse_transpose(input, dim0, dim1)",
-            "A sparse tensor with two dimensions exchanged.", takes_sparse)
+            "A sparse tensor with two dimensions exchanged.", takes_sparse | no_out)
 
 }  // namespace flambeau

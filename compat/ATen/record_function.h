@@ -1,0 +1,5 @@
+#pragma once
+
+#include <torch/torch.h>  // IWYU pragma: export
+
+#include "flambeau/api/profiler.h"
