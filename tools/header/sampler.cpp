@@ -7,6 +7,7 @@
 #include "flambeau/api/op.h"
 #include "flambeau/base/check.h"
 #include "flambeau/ops/ops.h"
+#include "tools/header/hints.h"
 #include "tools/header/samples.h"
 
 namespace flambeau::print {
@@ -47,6 +48,17 @@ constexpr TensorMaker makers[] = {
     {"floats", floats},   {"symmetric", symmetric},     {"integers", integers},
     {"masks", masks},     {"complexes", complexes},     {"narrow_integers", narrow_integers},
     {"doubles", doubles}, {"coordinates", coordinates}, {"compressed_rows", compressed_rows}};
+// Only of hints.
+constexpr TensorMaker rare_makers[] = {{"unit_integers", unit_integers},
+                                       {"bfloats", bfloats},
+                                       {"compressed_columns", compressed_columns}};
+const TensorMaker& maker_of(std::string_view name) {
+  for (const TensorMaker& maker : makers) {
+    if (name == maker.name) return maker;
+  }
+  return *std::ranges::find(rare_makers, name,
+                            [](const TensorMaker& m) { return std::string_view(m.name); });
+}
 const Dims shapes[] = {{3, 3}, {2, 3}, {3},          {2, 3, 3}, {2, 2, 4, 4}, {},
                        {1},    {2},    {2, 2, 3, 3}, {2, 2, 3}, {4},          {2, 2, 4, 4, 4},
                        {2, 2}, {1, 2}, {3, 2},       {4, 3},    {6}};
@@ -137,6 +149,7 @@ std::vector<Tensor> outs_for(const Result& result) {
 
 // One choice of all arguments.
 struct Sampler::Trial {
+  const std::string& op;
   std::mt19937& random;
   const std::vector<std::string>& words;
   const TensorMaker* maker;  // most tensors of a call have something in common
@@ -151,7 +164,9 @@ struct Sampler::Trial {
   }
   Tensor tensor(std::string& text) {
     const TensorMaker& make = wild && draw(3) == 0 ? any(makers) : *maker;
-    const Dims sizes = wild ? related() : *shape;
+    return tensor(make, wild ? related() : *shape, text);
+  }
+  Tensor tensor(const TensorMaker& make, const Dims& sizes, std::string& text) {
     text = std::string(make.name) + "(" + text_of(sizes) + ", " + std::to_string(tensors) + ")";
     return make.make(sizes, tensors++);
   }
@@ -174,10 +189,43 @@ struct Sampler::Trial {
   std::unique_ptr<Sample> operator()(const Parameter& p, const std::string& type) {
     auto made = std::make_unique<Sample>();
     std::string text;
-    fill(*made, p.kind, text);
+    if (const Hint* hint = hint_for(op, p.name)) {
+      fill(*made, p.kind, *hint, text);
+    } else {
+      fill(*made, p.kind, text);
+    }
     const bool bare = made->is_tensor || p.kind == Kind::generator;
     made->text = bare ? text : plain_type(type) + "(" + text + ")";
     return made;
+  }
+  void fill(Sample& s, Kind kind, const Hint& hint, std::string& text) {
+    const auto list = [&](std::string item = {}) {
+      for (const auto& [name, sizes] : hint.tensors) {
+        s.list.push_back(tensor(maker_of(name), sizes, item));
+        text += (text.empty() ? "{" : ", ") + item;
+      }
+      if (!text.empty()) text += "}";
+    };
+    switch (kind) {
+      case Kind::tensor:
+      case Kind::operand:
+        s.is_tensor = true;
+        s.tensor = tensor(maker_of(hint.tensors.at(0).maker), hint.tensors[0].sizes, text);
+        return;
+      case Kind::tensors: return list();
+      case Kind::ints:
+        s.ints = hint.ints;
+        text = text_of(s.ints);
+        return;
+      case Kind::layout:
+        s.code = static_cast<uint8_t>(Layout::sparse_csr);
+        text = "Layout::" + std::string(hint.word);
+        return;
+      default:
+        s.integer = hint.ints[0];
+        s.real = static_cast<double>(s.integer);
+        text = kind == Kind::boolean ? (s.integer ? "true" : "false") : std::to_string(s.integer);
+    }
   }
   void fill(Sample& s, Kind kind, std::string& text) {
     static constexpr int64_t integers[] = {0, 1, 2, 3, -1, 4, 6};
@@ -349,11 +397,12 @@ std::optional<Found> Sampler::find(const CppForm& form) {
     const auto turn = static_cast<size_t>(i);
     const bool wild = turn >= 2 * n_makers * n_shapes;
     const size_t maker = wild && random() % 2 ? 0 : turn / n_shapes % n_makers;
-    Trial trial{random, words_, &makers[maker], &shapes[turn % n_shapes], wild};
+    Trial trial{form.family->name, random, words_, &makers[maker], &shapes[turn % n_shapes], wild};
     Found found;
     if (form.is_method()) found.samples.push_back(trial(form.overload->parameters[0], ""));
     for (const CppParameter& p : form.parameters) {
-      const bool choose = p.from->required || (trial.wild && trial.draw(3) == 0);
+      const bool choose = p.from->required || hint_for(form.family->name, p.from->name) ||
+                          (trial.wild && trial.draw(3) == 0);
       found.samples.push_back(choose ? trial(*p.from, p.type)
                                      : default_sample(*p.from, p.type, p.unset));
     }

@@ -40,6 +40,14 @@ inline Tensor complexes(IntSpan sizes, int shift) {
 inline Tensor integers(IntSpan sizes, int shift) {
   return detail::filled<int64_t>(sizes, DType::int64, [&](int64_t i) { return (i + shift) % 2; });
 }
+inline Tensor unit_integers(IntSpan sizes, int /*shift*/) {
+  return detail::filled<int64_t>(sizes, DType::int64, [](int64_t) { return 1; });
+}
+inline Tensor bfloats(IntSpan sizes, int shift) {
+  return detail::filled<BFloat16>(sizes, DType::bfloat16, [&](int64_t i) {
+    return static_cast<float>(detail::fraction(i, shift));
+  });
+}
 inline Tensor narrow_integers(IntSpan sizes, int shift) {
   return detail::filled<int32_t>(sizes, DType::int32,
                                  [&](int64_t i) { return (i + shift) % 2 + 1; });
@@ -70,6 +78,15 @@ inline Tensor compressed_rows(IntSpan sizes, int shift) {
       detail::filled<int64_t>({rows + 1}, DType::int64, [](int64_t i) { return i > 0; }),
       detail::filled<int64_t>({1}, DType::int64, [](int64_t) { return 0; }), floats({1}, shift),
       sizes.size() == 2 ? sizes : IntSpan({rows, 1}));
+}
+
+// One element in the first column.
+inline Tensor compressed_columns(IntSpan sizes, int shift) {
+  return make_compressed(
+      Layout::sparse_csc,
+      detail::filled<int64_t>({sizes[1] + 1}, DType::int64, [](int64_t i) { return i > 0; }),
+      detail::filled<int64_t>({1}, DType::int64, [](int64_t) { return 0; }), floats({1}, shift),
+      sizes);
 }
 
 }  // namespace flambeau::print
