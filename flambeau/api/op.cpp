@@ -84,12 +84,17 @@ Result Op::call(Value* values, const flambeau::Tensor* outs, size_t n_outs,
   }
   Result result;
   flambeau::call(op_call, special_of(op_call), result);
-  if (with_number_ && !values[1].operand->is_tensor()) count_number(values, result.tensor);
+  if (with_number_) count_number(values, result.tensor);
   return result;
 }
 
 void Op::count_number(const Value* values, const flambeau::Tensor& result) const {
-  if (!result.requires_grad() || !values[0].operand->is_tensor()) return;
+  const auto is_number = [&](size_t i) {
+    return overload_->parameters[i].kind == Kind::operand && !values[i].operand->is_tensor();
+  };
+  const bool commutes = *with_number_ == 'a' || *with_number_ == 'm';  // 2 * x is x * 2
+  if (!is_number(1) && !(commutes && is_number(0))) return;
+  if (!result.requires_grad()) return;
   const NodePtr node = grad_fn(result);
   if (node && std::string_view(with_number_, 3) == node->op()) node->rename(with_number_);
 }
