@@ -56,9 +56,12 @@ inline Tensor gammaincc(const Tensor& a, const Tensor& x) { return igammac(a, x)
 inline Tensor multigammaln(const Tensor& x, int64_t p) { return mvlgamma(x, p); }
 }  // namespace special
 
-inline std::tuple<Tensor, Tensor> sort(const Tensor& x, std::optional<bool> stable,
-                                       int64_t dim = -1, bool descending = false) {
-  return sort(x, dim, descending, stable);
+// sort(x, /*stable=*/true, 0): an integer there is the dimension.
+template <class Stable>
+requires(std::same_as<Stable, bool> || std::same_as<Stable, std::optional<bool>>)
+    std::tuple<Tensor, Tensor> sort(const Tensor& x, Stable stable, int64_t dim,
+                                    bool descending = false) {
+  return sort(x, dim, descending, std::optional<bool>(stable));
 }
 inline Tensor& gelu_(Tensor& x, std::string_view approximate = "none") {
   return x.copy_(gelu(x, approximate));

@@ -258,8 +258,7 @@ TEST(Context, TellsWhatThereIs) {
 
 TEST(OlderNames, ComputeWhatTheirSuccessorsDo) {
   const Tensor x = torch::tensor({3, 1, 2}), rows = count({2, 3});
-  EXPECT_TRUE(std::get<0>(torch::sort(x, std::optional<bool>(true), 0, true))
-                  .equal(torch::tensor({3, 2, 1})));
+  EXPECT_TRUE(std::get<0>(torch::sort(x, true, 0, true)).equal(torch::tensor({3, 2, 1})));
   EXPECT_TRUE(rows.numpy_T().equal(rows.t()));
   EXPECT_TRUE(x.__and__(1).equal(torch::tensor({1, 1, 0})));
   EXPECT_TRUE(x.toBackend(c10::Backend::CPU).equal(x));
