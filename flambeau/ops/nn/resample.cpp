@@ -236,6 +236,8 @@ std::string axes_text(IntSpan sizes) {
 }
 
 void check_sizes(const Tensor& input, IntSpan size) {
+  CHECK(input.dim() >= 3 && input.dim() <= 5, RuntimeError,
+        "upsample: Expected a 3D, 4D or 5D input, got {}D", input.dim());
   const IntSpan in = input.sizes().from(2);
   CHECK(size.size() == in.size(), RuntimeError,
         "It is expected output_size equals to {}, but got size {}", in.size(), size.size());
