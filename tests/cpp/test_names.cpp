@@ -238,9 +238,12 @@ using ::torch::data::make_data_loader, ::torch::data::transforms::Stack, ::torch
     ::torch::data::samplers::RandomSampler, ::torch::data::DataLoaderOptions,
     ::torch::data::transforms::Normalize, ::torch::data::datasets::MNIST,
     ::torch::data::datasets::Dataset, ::torch::data::samplers::SequentialSampler,
-    ::torch::data::Dataset, ::torch::data::StatelessDataLoader,
-    ::torch::data::transforms::Collation, ::torch::data::datasets::MapDataset,
-    ::torch::data::samplers::DistributedRandomSampler;
+    ::torch::data::StatelessDataLoader, ::torch::data::transforms::Collation,
+    ::torch::data::datasets::MapDataset, ::torch::data::samplers::DistributedRandomSampler;
+}
+
+namespace names_of_data_too {
+using ::torch::data::Dataset;  // the same class by its other name
 }
 
 namespace names_of_autograd {
